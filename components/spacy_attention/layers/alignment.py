@@ -1,0 +1,25 @@
+"""Which word pieces cover which spaCy tokens, from character offsets alone."""
+
+import numpy
+from numpy.typing import NDArray
+from spacy.tokens import Doc
+
+Ints = NDArray[numpy.int64]
+
+
+def token_offsets(doc: Doc) -> tuple[Ints, Ints]:
+    """doc (Doc): any. RETURNS (tuple): first character and exclusive last character of each token, (tokens,)."""
+    starts = doc.to_array("IDX").astype("int64").reshape(-1)
+    return starts, starts + doc.to_array("LENGTH").astype("int64").reshape(-1)
+
+
+def align_offsets(token_starts: Ints, token_ends: Ints, piece_starts: Ints, piece_ends: Ints) -> tuple[Ints, Ints]:
+    """The range of pieces that share a character with each token.
+
+    token_starts, token_ends (Ints): (tokens,) character offsets, ends exclusive, in text order.
+    piece_starts, piece_ends (Ints): (pieces,) the same for pieces, neither decreasing.
+    RETURNS (tuple): first and exclusive last piece of each token, (tokens,); an empty range for a token without pieces.
+    """
+    first = numpy.searchsorted(piece_ends, token_starts, side="right")
+    last = numpy.searchsorted(piece_starts, token_ends, side="left")
+    return first, numpy.maximum(first, last)

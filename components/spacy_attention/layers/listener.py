@@ -1,0 +1,109 @@
+"""The layer that reads the token vectors of a shared component earlier in the pipeline."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from spacy.tokens import Doc
+from thinc.api import Model
+from thinc.types import Ragged
+
+from ..errors import Errors
+from ..types import Backprop
+
+NEAREST = "nearest"
+
+
+class Upstream(Protocol):
+    """What a listener asks of the component it is bound to."""
+
+    name: str
+    model: Model
+
+    def read_vectors(self, docs: list[Doc]) -> Ragged:
+        """Give the token vectors that were stored on the documents."""
+        ...
+
+    def remove_listener(self, listener: Model, component_name: str) -> bool:
+        """Forget a listener."""
+        ...
+
+
+@dataclass
+class Delivery:
+    """A training batch on its way to one listener.
+
+    docs (list[Doc]): the documents, to check that the listener is asked about the same ones.
+    vectors (Ragged): (tokens, width) float32.
+    add_gradient (Callable): takes the gradient of the rows; only adds up.
+    """
+
+    docs: list[Doc]
+    vectors: Ragged
+    add_gradient: Callable[[Ragged], None]
+
+
+@dataclass
+class Link:
+    """Where a listener is plugged in. Lives in the attributes of the layer, because copies of a Thinc model keep only those.
+
+    upstream_name (str): `nearest`, or the name of a component.
+    upstream (Upstream | None): the component, once the pipeline is put together.
+    delivery (Delivery | None): the training batch that waits to be read.
+    """
+
+    upstream_name: str = NEAREST
+    upstream: Upstream | None = field(default=None, compare=False)
+    delivery: Delivery | None = field(default=None, compare=False)
+
+    def __deepcopy__(self, memo: dict) -> "Link":
+        # A copied layer belongs to another component or pipeline and is bound there.
+        return Link(self.upstream_name)
+
+
+def listener_layer(upstream_name: str) -> Model[list[Doc], Ragged]:
+    """upstream_name (str): see `Link`. RETURNS (Model): documents in, Ragged of (tokens, nO) float32 out."""
+    return Model(
+        "attention-listener", forward, init=init, dims={"nO": None}, attrs={"link": Link(upstream_name)}
+    )
+
+
+def get_link(node: Model) -> Link | None:
+    """node (Model): any layer. RETURNS (Link | None): its link, when it is one of our listeners."""
+    link = node.attrs.get("link")
+    return link if isinstance(link, Link) else None
+
+
+def init(model: Model, X: Any = None, Y: Any = None) -> None:
+    """Take the width from upstream. RAISES (ValueError): E201 when nothing is bound."""
+    _, upstream = _bound(model)
+    if model.has_dim("nO") is None:
+        model.set_dim("nO", upstream.model.get_dim("nO"))
+
+
+def forward(model: Model, docs: list[Doc], is_train: bool) -> tuple[Ragged, Backprop]:
+    """docs (list[Doc]): of the batch. RETURNS (tuple): vectors delivered by upstream, or those stored on the documents."""
+    link, upstream = _bound(model)
+    delivery = link.delivery
+    if is_train and delivery is not None:
+        _check_same(link, delivery.docs, docs)
+
+        def backprop(d_vectors: Ragged) -> list[Doc]:
+            delivery.add_gradient(d_vectors)
+            link.delivery = None
+            return docs
+
+        return delivery.vectors, backprop
+    return upstream.read_vectors(docs), lambda d_vectors: docs
+
+
+def _bound(model: Model) -> tuple[Link, Upstream]:
+    link: Link = model.attrs["link"]
+    if link.upstream is None:
+        raise ValueError(Errors.E201.format(upstream=link.upstream_name))
+    return link, link.upstream
+
+
+def _check_same(link: Link, delivered: list[Doc], asked: list[Doc]) -> None:
+    if len(delivered) != len(asked) or any(a is not b for a, b in zip(delivered, asked, strict=True)):
+        raise ValueError(Errors.E202.format(upstream=link.upstream_name, delivered=len(delivered), asked=len(asked)))

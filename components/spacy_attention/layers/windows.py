@@ -1,0 +1,63 @@
+"""Overlapping windows over the word pieces of a document, and which window each piece's vector is taken from."""
+
+import numpy
+from numpy.typing import NDArray
+
+Ints = NDArray[numpy.int64]
+
+
+def cut_windows(n_pieces: int, capacity: int, stride: int) -> Ints:
+    """Cover a document with windows; nothing is left out.
+
+    n_pieces (int): pieces of the document.
+    capacity (int): pieces that fit into a window, special ones not counted.
+    stride (int): pieces from the start of one window to that of the next, 1 to capacity.
+    RETURNS (Ints): (windows, 2) start and exclusive end, at least one window, none inside another.
+    """
+    beyond = max(n_pieces - capacity, 0)
+    starts = numpy.minimum(numpy.arange(-(-beyond // stride) + 1, dtype="int64") * stride, beyond)
+    return numpy.stack([starts, numpy.minimum(starts + capacity, n_pieces)], axis=1)
+
+
+def central_windows(windows: Ints, first: Ints, last: Ints, n_pieces: int) -> Ints:
+    """For each piece the window in which it is farthest from an edge; pieces of one token stay together.
+
+    windows (Ints): (windows, 2), from `cut_windows`.
+    first, last (Ints): (tokens,) range of pieces of each token, last exclusive, in text order.
+    n_pieces (int): pieces of the document.
+    RETURNS (Ints): (pieces,) index into windows. Only a token longer than a window is spread over several.
+    """
+    middles = (windows[1:, 0] + windows[:-1, 1]) // 2
+    owner = numpy.searchsorted(middles, numpy.arange(n_pieces), side="right")
+    if len(windows) == 1:
+        return owner
+    has_pieces = last > first
+    first, last = first[has_pieces], last[has_pieces]
+    choice = owner[(first + last) // 2]
+    fits = (windows[choice, 0] <= first) & (windows[choice, 1] >= last)
+    first, lengths, choice = first[fits], (last - first)[fits], choice[fits]
+    owner[expand_ranges(first, lengths)] = numpy.repeat(choice, lengths)
+    return owner
+
+
+def expand_ranges(starts: Ints, lengths: Ints) -> Ints:
+    """starts, lengths (Ints): (ranges,). RETURNS (Ints): the members of all ranges, one range after the other."""
+    ends = lengths.cumsum()
+    total = int(ends[-1]) if len(ends) else 0
+    return numpy.arange(total) + numpy.repeat(starts - ends + lengths, lengths)
+
+
+def group_by_budget(lengths: Ints, budget: int) -> list[Ints]:
+    """Put windows of like length together, so that no group, padded to its longest, exceeds the budget.
+
+    lengths (Ints): (windows,) pieces of each, special ones included.
+    budget (int): pieces per group; a single window longer than it has a group of its own.
+    RETURNS (list[Ints]): indices of each group, longest windows first.
+    """
+    order = numpy.argsort(-lengths, kind="stable")
+    groups, start = [], 0
+    while start < len(order):
+        size = max(budget // max(int(lengths[order[start]]), 1), 1)
+        groups.append(order[start : start + size])
+        start += size
+    return groups

@@ -1,0 +1,16 @@
+"""`spacy-attention.Listener.v1`: the `tok2vec` block of a component that reads from a shared one."""
+
+from spacy.tokens import Doc
+from thinc.api import Model
+from thinc.types import Ragged
+
+from ..layers.listener import NEAREST, listener_layer
+
+
+def build_listener(upstream: str = NEAREST) -> Model[list[Doc], Ragged]:
+    """Read token vectors from an `attention_encoder` or `attention_backbone` earlier in the pipeline.
+
+    upstream (str): `nearest` for the last such component before this one, or the name of one.
+    RETURNS (Model): documents in; Ragged of (tokens, nO) float32 out, the whole batch at once. Width comes from upstream.
+    """
+    return listener_layer(upstream)

@@ -1,0 +1,120 @@
+"""Linear-chain conditional random field over BILUO tags (Lafferty et al. 2001), with hard structure.
+
+Of the (4K + 1)^2 transitions between the tags of K labels most are forbidden, and those inside an entity are forced up to its
+length. What is left to learn is which thing follows which: O or an entity of some label, after O or an entity of some label. So
+the chain keeps two sets of scores per token and never builds the full matrix:
+
+    free (K + 1): no entity is open after this token; column 0 after O, column x after an entity of label x
+    inside (K):   an entity of label x is open after this token
+
+A document starts as if after O, and must end free. Emissions are normalised per token first; that changes no probability of a
+tag sequence, and keeps every score near zero, so that long documents lose no precision.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+# Stands for log(0): far below any score, and still finite, so that gradients stay numbers.
+NEVER = -1e9
+
+
+class Chains(NamedTuple):
+    """The emissions of several documents, time first, longest document first, so that each step is one dense slice.
+
+    outside (Tensor): (time, documents), score of O.
+    begin, inside, last, unit (Tensor): (time, documents, labels).
+    active (list[int]): documents that have a token at each time.
+    rows (Tensor): (time, documents) int64, row of the packed array that holds the token; meaningless beyond a document's end.
+    order (Tensor): (documents,) int64, place of each sorted document in the batch.
+    """
+
+    outside: Tensor
+    begin: Tensor
+    inside: Tensor
+    last: Tensor
+    unit: Tensor
+    active: list[int]
+    rows: Tensor
+    order: Tensor
+
+
+def lay_out(emissions: Tensor, lengths: Tensor) -> Chains:
+    """Sort the documents of a packed array by length and put time first.
+
+    emissions (Tensor): (tokens, tags) scores in the order of `tags.tag_names`.
+    lengths (Tensor): (documents,) int64, may hold zeros; at least one must be above 0.
+    RETURNS (Chains): see there.
+    """
+    order = torch.argsort(lengths, descending=True, stable=True)
+    starts = torch.cumsum(lengths, 0) - lengths
+    time = torch.arange(int(lengths.max()), device=lengths.device)[:, None]
+    sorted_lengths = lengths[order]
+    rows = starts[order] + torch.minimum(time, (sorted_lengths - 1).clamp(min=0))
+    rows = rows.clamp(max=len(emissions) - 1)
+    active = (sorted_lengths > time).sum(1).tolist()
+    scores = emissions.log_softmax(-1)[rows.to(emissions.device)]
+    labels = (emissions.shape[1] - 1) // 4
+    begin, inside, last, unit = scores[..., 1:].split(labels, dim=-1)
+    return Chains(scores[..., 0], begin, inside, last, unit, active, rows, order)
+
+
+def log_matmul(scores: Tensor, transitions: Tensor) -> Tensor:
+    """log(exp(scores) @ exp(transitions)) without overflow.
+
+    scores (Tensor): (documents, n). transitions (Tensor): (n, m), moderate values. RETURNS (Tensor): (documents, m).
+    """
+    top = scores.detach().amax(-1, keepdim=True)
+    return ((scores - top).exp() @ transitions.exp()).log() + top
+
+
+def start_scores(chains: Chains) -> tuple[Tensor, Tensor]:
+    """RETURNS (tuple): free (documents, labels + 1) and inside (documents, labels) before the first token."""
+    first = chains.begin[0]
+    free = first.new_full((first.shape[0], first.shape[1] + 1), NEVER)
+    free[:, 0] = 0.0
+    return free, torch.full_like(first, NEVER)
+
+
+def log_partition(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
+    """Log of the sum over all valid tag sequences of the exponential of their score.
+
+    emissions (Tensor): (tokens, tags); only differences within a row count. A column of `NEVER` rules a tag out.
+    lengths (Tensor): (documents,) int64, may hold zeros.
+    transitions (Tensor): (labels + 1, labels + 1); [i, j] is the score of j (0: O, x: an entity of label x) after i.
+    RETURNS (Tensor): (documents,), with each token's emissions normalised to sum to 1; 0 for an empty document.
+    """
+    if not len(emissions):
+        return emissions.new_zeros(len(lengths)) + 0.0 * transitions.sum()
+    chains = lay_out(emissions, lengths)
+    free, inside = start_scores(chains)
+    ended = []
+    for t, n in enumerate(chains.active):
+        ended.append(free[n:])
+        enter, inside = log_matmul(free[:n], transitions), inside[:n]
+        closed = torch.logaddexp(inside + chains.last[t, :n], enter[:, 1:] + chains.unit[t, :n])
+        inside = torch.logaddexp(inside + chains.inside[t, :n], enter[:, 1:] + chains.begin[t, :n])
+        free = torch.cat([(enter[:, 0] + chains.outside[t, :n])[:, None], closed], dim=1)
+    ended.append(free)
+    totals = torch.cat(ended[::-1]).logsumexp(-1)
+    return torch.zeros_like(totals).index_copy(0, chains.order.to(totals.device), totals)
+
+
+def negative_log_likelihood(emissions: Tensor, lengths: Tensor, transitions: Tensor, allowed: Tensor) -> Tensor:
+    """-log P(annotation), summed over the documents; tokens without annotation are marginalised.
+
+    The likelihood of a partial annotation is the sum over all its completions (Tsuboi et al. 2008): the partition function over
+    the allowed tags against that over all tags.
+
+    emissions (Tensor): (tokens, tags). lengths (Tensor): (documents,) int64. transitions (Tensor): (labels + 1, labels + 1).
+    allowed (Tensor): (tokens, tags) bool, True = the annotation leaves this tag possible.
+    RETURNS (Tensor): scalar. A document whose annotation no valid sequence fits gives a loss near 1e9.
+    """
+    normalised = emissions.log_softmax(-1)
+    both = torch.cat([normalised, normalised.masked_fill(~allowed, NEVER)])
+    # The clamped emissions must not be normalised again, so their constant is added back below.
+    constant = both[len(emissions) :].logsumexp(-1)
+    totals = log_partition(both, torch.cat([lengths, lengths]), transitions)
+    everything, annotated = totals.split(len(lengths))
+    return everything.sum() - annotated.sum() - constant.sum()

@@ -1,0 +1,44 @@
+"""The task-specific last layers: class scores for documents, tag scores for tokens."""
+
+import torch
+from torch import Tensor, nn
+
+from .pooling import POOLINGS
+
+
+class ClassScores(nn.Module):
+    """Pool a document's token vectors and score its classes linearly.
+
+    width (int): width of the token vectors.
+    classes (int): number of classes.
+    pooling (str): a key of `POOLINGS`.
+    """
+
+    def __init__(self, width: int, classes: int, pooling: str):
+        super().__init__()
+        self.pooling = POOLINGS[pooling](width)
+        self.dropout = nn.Dropout(0.0)
+        self.linear = nn.Linear(width, classes)
+
+    def forward(self, rows: Tensor, lengths: Tensor) -> Tensor:
+        """rows (Tensor): (tokens, width); lengths (Tensor): (documents,). RETURNS (Tensor): (documents, classes) logits."""
+        return self.linear(self.dropout(self.pooling(rows, lengths)))
+
+
+class TagScores(nn.Module):
+    """Score the tags of each token linearly, and hold the transition scores of the tag chain.
+
+    width (int): width of the token vectors.
+    tags (int): number of tags.
+    states (int): number of states that the chain has between two entities.
+    """
+
+    def __init__(self, width: int, tags: int, states: int):
+        super().__init__()
+        self.dropout = nn.Dropout(0.0)
+        self.linear = nn.Linear(width, tags)
+        self.transitions = nn.Parameter(torch.zeros(states, states))
+
+    def forward(self, rows: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """rows (Tensor): (tokens, width). RETURNS (tuple): emissions (tokens, tags) and transitions (states, states)."""
+        return self.linear(self.dropout(rows)), self.transitions

@@ -1,0 +1,188 @@
+"""`attention_backbone`: a shared Hugging Face transformer."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import srsly
+from spacy import util
+from spacy.language import Language
+from spacy.pipeline.pipe import deserialize_config
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples
+from spacy_transformers.annotation_setters import null_annotation_setter
+from spacy_transformers.data_classes import TransformerData
+from spacy_transformers.layers import TransformerListener
+from spacy_transformers.pipeline_component import Transformer, install_extensions
+from thinc.api import Config, Model, Optimizer
+from thinc.types import Floats2d, Ragged
+
+from ..errors import Errors
+from ..layers.backbone import BackboneBatch
+from ..layers.token_vectors import pool_pieces
+from .shared import GradientSum, SharedComponent
+
+DEFAULT_CONFIG = Config().from_str("""
+[attention_backbone]
+max_batch_items = 4096
+
+[attention_backbone.set_extra_annotations]
+@annotation_setters = "spacy-transformers.null_annotation_setter.v1"
+
+[attention_backbone.model]
+@architectures = "spacy-attention.TransformerBackbone.v1"
+name = "sentence-transformers/all-MiniLM-L6-v2"
+precision = "auto"
+window = 256
+stride = 192
+budget = 4096
+tokenizer_config = {}
+transformer_config = {}
+""")["attention_backbone"]
+
+
+@Language.factory("attention_backbone", assigns=["doc._.trf_data"], default_config=DEFAULT_CONFIG)
+def make_attention_backbone(
+    nlp: Language,
+    name: str,
+    model: Model[list[Doc], BackboneBatch],
+    set_extra_annotations: Callable[[list[Doc], Any], None],
+    max_batch_items: int,
+) -> "AttentionBackbone":
+    """Make the backbone component.
+
+    model (Model): `spacy-attention.TransformerBackbone.v1`.
+    set_extra_annotations (Callable): called with the documents and the batch after `doc._.trf_data` is set.
+    max_batch_items (int): tokens that `pipe` gives to the model at once.
+    RETURNS (AttentionBackbone): the component.
+    RAISES (ValueError): E107 for the model of a stock transformer.
+    """
+    return AttentionBackbone(nlp.vocab, model, set_extra_annotations, name=name, max_batch_items=max_batch_items)
+
+
+class AttentionBackbone(SharedComponent, Transformer):
+    """A transformer that several components share, stock listeners and ours alike.
+
+    vocab (Vocab): of the pipeline.
+    model (Model): `spacy-attention.TransformerBackbone.v1`.
+    set_extra_annotations (Callable): see `make_attention_backbone`.
+    name (str): of the component.
+    max_batch_items (int): see `make_attention_backbone`.
+    """
+
+    def __init__(
+        self,
+        vocab,
+        model: Model[list[Doc], BackboneBatch],
+        set_extra_annotations: Callable = null_annotation_setter,
+        *,
+        name: str = "attention_backbone",
+        max_batch_items: int = 4096,
+    ):
+        if getattr(model, "name", None) != "attention-backbone":
+            raise ValueError(Errors.E107.format(found=getattr(model, "name", type(model).__name__)))
+        super().__init__(vocab, model, set_extra_annotations, name=name, max_batch_items=max_batch_items)
+
+    def find_listeners(self, component: Any) -> None:
+        """Bind the listeners of a later component, stock transformer listeners included. component (Pipe): any."""
+        super().find_listeners(component)
+        Transformer.find_listeners(self, component)
+
+    def predict(self, docs: Iterable[Doc]) -> BackboneBatch:
+        """docs (Iterable[Doc]): any. RETURNS (BackboneBatch): their hidden states."""
+        return self.model.predict(list(docs))
+
+    def read_vectors(self, docs: list[Doc]) -> Ragged:
+        """Pool the hidden states stored on documents, for a listener.
+
+        docs (list[Doc]): that went through this component.
+        RETURNS (Ragged): (tokens, width) float32.
+        RAISES (ValueError): E204 for a document that did not.
+        """
+        for i, doc in enumerate(docs):
+            if doc._.trf_data is None:
+                raise ValueError(Errors.E204.format(index=i, name=self.name))
+        vectors, _ = pool_pieces(self.model.ops, [doc._.trf_data for doc in docs], self.model.get_dim("nO"))
+        return vectors
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Run a training batch and hand it to the listeners; its gradient goes back at `finish_update` or the next `update`.
+
+        examples (Iterable[Example]): the batch; only the predicted documents are used.
+        drop (float): not used: the checkpoint's configuration has its own dropout rates (see `transformer_config`).
+        sgd (Optimizer | None): steps the gradient of the batch before, as `finish_update` does.
+        losses (dict | None): gets the sum of the squared gradients of the batch before under the component's name.
+        RETURNS (dict): losses.
+        """
+        examples = list(examples)
+        validate_examples(examples, "AttentionBackbone.update")
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        self.send_gradients()
+        if sgd is not None:
+            self.model.finish_update(sgd)
+        docs = [eg.predicted for eg in examples]
+        batch, backprop = self.model.begin_update(docs)
+        gradients = self.collect_gradients(backprop)
+        self._deliver_to_stock(docs, batch, gradients)
+        vectors, backprop_pool = pool_pieces(self.model.ops, batch.doc_data, self.model.get_dim("nO"))
+        self.deliver(docs, vectors, lambda d_vectors: gradients.add(backprop_pool(d_vectors.dataXd)))
+        return losses
+
+    def _deliver_to_stock(self, docs: list[Doc], batch: BackboneBatch, gradients: GradientSum) -> None:
+        def add_gradient(d_data: list[TransformerData]) -> None:
+            rows: Floats2d = batch.unsplit_by_doc([list(data.tensors) for data in d_data])
+            if len(rows):
+                gradients.add(rows)
+
+        batch_id = TransformerListener.get_batch_id(docs)
+        for listener in self.listeners:
+            if isinstance(listener, TransformerListener):
+                listener.receive(batch_id, batch.doc_data, add_gradient)
+
+    def initialize(
+        self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None
+    ) -> None:
+        """Read the checkpoint, and tell the listeners its width.
+
+        get_examples (Callable): not used. nlp (Language | None): not used; listeners are bound when the pipeline is put together.
+        """
+        self.model.initialize()
+        for listener in self.listeners:
+            if listener.has_dim("nO") is None:
+                listener.set_dim("nO", self.model.get_dim("nO"))
+
+    def from_disk(self, path, *, exclude: Iterable[str] = ()) -> "AttentionBackbone":
+        """path (str | Path): the component's folder. exclude (Iterable[str]): parts to leave. RETURNS (AttentionBackbone): itself."""
+        readers = {
+            "vocab": self.vocab.from_disk,
+            "cfg": lambda p: self.cfg.update(deserialize_config(p)),
+            "model": lambda p: self.model.from_bytes(p.read_bytes()),
+        }
+        util.from_disk(path, readers, exclude)
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """exclude (Iterable[str]): parts to leave. RETURNS (bytes): the component."""
+        writers = {"cfg": lambda: srsly.json_dumps(self.cfg), "model": self.model.to_bytes, "vocab": self.vocab.to_bytes}
+        return util.to_bytes(writers, exclude)
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "AttentionBackbone":
+        """data (bytes): from `to_bytes`. exclude (Iterable[str]): parts to leave. RETURNS (AttentionBackbone): itself."""
+        readers = {
+            "cfg": lambda b: self.cfg.update(srsly.json_loads(b)),
+            "model": self.model.from_bytes,
+            "vocab": self.vocab.from_bytes,
+        }
+        util.from_bytes(data, readers, exclude)
+        return self
+
+
+# Documents can come from a pipeline loaded in another process before any component was made here.
+install_extensions()

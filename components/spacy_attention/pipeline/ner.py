@@ -1,0 +1,163 @@
+"""`attention_ner`: entities from a tag chain, each with its exact probability."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy
+import torch
+from spacy.language import Language
+from spacy.tokens import Doc, Span, SpanGroup
+from spacy.training import Example
+from thinc.api import Config, Model, torch2xp, xp2torch
+from thinc.types import Floats2d
+
+from ..errors import Errors
+from ..models.head import create_head
+from ..nn import tags
+from ..nn.crf import negative_log_likelihood
+from ..nn.crf_decode import score_spans, span_log_probability, viterbi
+from ..types import EntityPrediction
+from .gold_tags import gold_tags
+from .head import Head
+
+DEFAULT_CONFIG = Config().from_str("""
+[attention_ner]
+
+[attention_ner.model]
+@architectures = "spacy-attention.NerHead.v1"
+dropout = 0.1
+
+[attention_ner.model.tok2vec]
+@architectures = "spacy-attention.Listener.v1"
+upstream = "nearest"
+
+[attention_ner.scorer]
+@scorers = "spacy-attention.utterance_scorer.v1"
+exclusive = true
+
+[attention_ner.scorer.base]
+@scorers = "spacy.ner_scorer.v1"
+""")["attention_ner"]
+
+
+@Language.factory(
+    "attention_ner",
+    assigns=["doc.ents", "token.ent_iob", "token.ent_type", "span._.confidence", "doc.spans"],
+    default_config=DEFAULT_CONFIG,
+    default_score_weights={
+        "ents_f": 1.0,
+        "ents_p": 0.0,
+        "ents_r": 0.0,
+        "ents_per_type": None,
+        "utterance_acc": None,
+    },
+)
+def make_attention_ner(nlp: Language, name: str, model: Model, scorer: Callable | None) -> "AttentionNer":
+    """Make the entity recognizer.
+
+    model (Model): `spacy-attention.NerHead.v1`.
+    scorer (Callable | None): from a registered scorer.
+    RETURNS (AttentionNer): the component.
+    """
+    return AttentionNer(nlp.vocab, model, name=name, scorer=scorer)
+
+
+class AttentionNer(Head):
+    """Entities without overlap, as the most probable sequence of BILUO tags under a conditional random field.
+
+    Each entity in `doc.ents` has `span._.confidence`, the probability in [0, 1] that the model gives to exactly this labelled
+    span; the same spans and numbers stand in `doc.spans[name]` and its `attrs["scores"]`.
+    """
+
+    what_is_missing = "no text of the training data has an entity"
+
+    def predict(self, docs: Iterable[Doc]) -> list[list[EntityPrediction]]:
+        """docs (Iterable[Doc]): any. RETURNS (list): per document its entities in text order."""
+        docs = list(docs)
+        emissions, transitions = (torch.as_tensor(x) for x in _to_numpy(self.model.predict(docs)))
+        lengths = torch.tensor([len(doc) for doc in docs])
+        names = tags.tag_names(self.labels)
+        best = [names[column] for column in viterbi(emissions, lengths, transitions).tolist()]
+        document, start, end, label = self._spans_of(best, lengths.tolist())
+        scores = score_spans(emissions, lengths, transitions)
+        probabilities = span_log_probability(scores, document, start, end, label).exp().tolist()
+        return self._by_document(docs, document, start, end, label, probabilities)
+
+    def _spans_of(self, best: list[str], lengths: list[int]) -> tuple[torch.Tensor, ...]:
+        numbers = {label: i for i, label in enumerate(self.labels)}
+        documents = numpy.repeat(numpy.arange(len(lengths)), lengths)
+        spans, start = [], 0
+        for row, tag in enumerate(best):
+            if tag[0] in "BU":
+                start = row
+            if tag[0] in "LU":
+                spans.append((documents[row], start, row + 1, numbers[tag[2:]]))
+        return tuple(torch.tensor(spans, dtype=torch.int64).reshape(-1, 4).unbind(1))
+
+    def _by_document(self, docs, document, start, end, label, probabilities) -> list[list[EntityPrediction]]:
+        offsets = numpy.cumsum([0] + [len(doc) for doc in docs]).tolist()
+        entities: list[list[EntityPrediction]] = [[] for _ in docs]
+        for d, a, b, x, p in zip(document.tolist(), start.tolist(), end.tolist(), label.tolist(), probabilities, strict=True):
+            entities[d].append(EntityPrediction(a - offsets[d], b - offsets[d], self.labels[x], p))
+        return entities
+
+    def set_annotations(self, docs: Sequence[Doc], scores: list[list[EntityPrediction]]) -> None:
+        """docs (Sequence[Doc]): get entities and confidences; what another run left is replaced. scores (list): from `predict`."""
+        for doc, entities in zip(docs, scores, strict=True):
+            _forget_confidences(doc)
+            spans = [Span(doc, e.start, e.end, label=e.label) for e in entities]
+            doc.set_ents(spans)
+            confidences = [e.confidence for e in entities]
+            for span, confidence in zip(spans, confidences, strict=True):
+                span._.confidence = confidence
+            doc.spans[self.name] = SpanGroup(doc, name=self.name, spans=spans, attrs={"scores": confidences})
+
+    def labels_of(self, example: Example) -> Iterable[str]:
+        """example (Example): with gold annotation. RETURNS (Iterable[str]): labels of its entities."""
+        return (ent.label_ for ent in example.reference.ents)
+
+    def create_model(self) -> None:
+        """Build the tag scores for the labels that are known."""
+        n_labels = len(self.labels)
+        n_tags = tags.n_tags(n_labels)
+        create_head(self.model, n_tags, tags=n_tags, states=tags.n_states(n_labels))
+
+    def loss_and_gradient(
+        self, examples: list[Example], scores: tuple[Floats2d, Floats2d]
+    ) -> tuple[float, tuple[Floats2d, Floats2d]]:
+        """The negative log-likelihood of the annotation, summed over documents.
+
+        examples (list): of the batch; tokens without annotation are summed over, a text without any adds nothing.
+        scores (tuple): emissions (tokens, tags) and transitions (states, states).
+        RETURNS (tuple): the loss and its gradients, shaped as the scores.
+        RAISES (ValueError): E303 for an unknown label, E307 for entities that overlap or do not fit the tokens.
+        """
+        emissions, transitions = (xp2torch(x.copy(), requires_grad=True) for x in scores)
+        allowed = numpy.concatenate([*(self._allowed(eg) for eg in examples), numpy.zeros((0, emissions.shape[1]), bool)])
+        lengths = torch.tensor([len(eg.predicted) for eg in examples], device=emissions.device)
+        annotated = torch.as_tensor(allowed, device=emissions.device)
+        loss = negative_log_likelihood(emissions, lengths, transitions, annotated)
+        loss.backward()
+        return float(loss.detach()), (torch2xp(emissions.grad), torch2xp(transitions.grad))
+
+    def _allowed(self, example: Example) -> numpy.ndarray:
+        try:
+            return gold_tags(example, self.labels)
+        except KeyError as err:
+            label = str(err.args[0])[2:]
+            raise ValueError(
+                Errors.E303.format(label=label, name=self.name, where=repr(example.text[:80]), labels=list(self.labels))
+            ) from None
+
+
+def _to_numpy(arrays: tuple[Any, ...]) -> Iterable[numpy.ndarray]:
+    return (x if isinstance(x, numpy.ndarray) else x.get() for x in arrays)
+
+
+def _forget_confidences(doc: Doc) -> None:
+    for key in [key for key in doc.user_data if key[:2] == ("._.", "confidence")]:
+        del doc.user_data[key]
+
+
+if not Span.has_extension("confidence"):
+    Span.set_extension("confidence", default=None)

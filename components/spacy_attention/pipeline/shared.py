@@ -1,0 +1,138 @@
+"""What the two shared components have in common: binding listeners, and losing no gradient.
+
+A shared component runs once per training batch, and several heads listen. Each listener's callback only adds up. The sum goes back
+once: at the component's `finish_update` or at its next `update`, whichever comes first; and before that, the shared components
+that listen to it send theirs. So the order of the heads does not matter, nor whether one of them skips its update.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from spacy.tokens import Doc
+from thinc.api import Model, Optimizer
+from thinc.types import Floats2d, Ragged
+
+from ..layers.listener import NEAREST, Delivery, get_link
+
+
+class GradientSum:
+    """The gradients that come back for one training batch of a shared component.
+
+    send_back (Callable): takes the summed gradient of the rows, (rows, width) float32, and runs the component's own backward pass.
+    """
+
+    def __init__(self, send_back: Callable[[Floats2d], Any]):
+        self._send_back = send_back
+        self._total: Floats2d | None = None
+        self.squares = 0.0
+
+    def add(self, d_rows: Floats2d) -> None:
+        """d_rows (Floats2d): (rows, width) gradient from one listener; copied, since it may be a view that changes."""
+        self.squares += float((d_rows**2).sum())
+        if self._total is None:
+            self._total = d_rows.copy()
+        else:
+            self._total += d_rows
+
+    def send(self) -> None:
+        """Run the backward pass with what has come, if anything has; at most once."""
+        total, self._total = self._total, None
+        if total is not None:
+            self._send_back(total)
+
+
+class SharedComponent:
+    """Mixin for a trainable pipe whose output other components read through `spacy-attention.Listener.v1`."""
+
+    name: str
+    model: Model
+    listener_map: dict[str, list[Model]]
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.listener_map = {}
+        self._listening: dict[str, Any] = {}
+        self._pending: list[GradientSum] = []
+
+    @property
+    def listeners(self) -> list[Model]:
+        """The layers that listen to this component."""
+        return [listener for name in self.listening_components for listener in self.listener_map[name]]
+
+    @property
+    def listening_components(self) -> list[str]:
+        """Names of the components that listen to this one, in pipeline order."""
+        return list(self.listener_map)
+
+    def find_listeners(self, component: Any) -> None:
+        """Bind the listeners of a later component. spaCy calls this in pipeline order, so the nearest shared component is the last to.
+
+        component (Pipe): any component after this one.
+        """
+        if not isinstance(getattr(component, "model", None), Model):
+            return
+        for node in component.model.walk():
+            link = get_link(node)
+            if link is None or link.upstream_name not in (NEAREST, self.name):
+                continue
+            if link.upstream is not None and link.upstream is not self:
+                link.upstream.remove_listener(node, component.name)
+            link.upstream = self  # type: ignore[assignment]
+            self._listening[component.name] = component
+            self.add_listener(node, component.name)
+
+    def add_listener(self, listener: Model, component_name: str) -> None:
+        """listener (Model): the layer. component_name (str): the component it is part of."""
+        bound = self.listener_map.setdefault(component_name, [])
+        if listener not in bound:
+            bound.append(listener)
+        if self.model.has_dim("nO") and listener.has_dim("nO") is None:
+            listener.set_dim("nO", self.model.get_dim("nO"))
+
+    def remove_listener(self, listener: Model, component_name: str) -> bool:
+        """listener (Model): the layer. component_name (str): its component. RETURNS (bool): whether it was bound here."""
+        bound = self.listener_map.get(component_name, [])
+        if listener not in bound:
+            return False
+        bound.remove(listener)
+        if not bound:
+            del self.listener_map[component_name]
+        link = get_link(listener)
+        if link is not None and link.upstream is self:
+            link.upstream = None
+        return True
+
+    def deliver(self, docs: list[Doc], vectors: Ragged, add_gradient: Callable[[Ragged], None]) -> None:
+        """Hand a training batch to every listener of ours.
+
+        docs (list[Doc]): the batch. vectors (Ragged): (tokens, width). add_gradient (Callable): called with each one's gradient.
+        """
+        for listener in self.listeners:
+            link = get_link(listener)
+            if link is not None:
+                link.delivery = Delivery(docs, vectors, add_gradient)
+
+    def collect_gradients(self, send_back: Callable[[Floats2d], Any]) -> GradientSum:
+        """send_back (Callable): see `GradientSum`. RETURNS (GradientSum): to which the callbacks of a new batch add."""
+        pending = GradientSum(send_back)
+        self._pending = [pending]
+        return pending
+
+    def send_gradients(self) -> None:
+        """Run the backward pass for what listeners have sent so far, after the shared components among them have done the same."""
+        for component in self._shared_listeners():
+            component.send_gradients()
+        pending, self._pending = self._pending, []
+        for gradients in pending:
+            gradients.send()
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """Send the gradients back, then let the optimizer have them. sgd (Optimizer): any."""
+        self.send_gradients()
+        self.model.finish_update(sgd)
+
+    def _shared_listeners(self) -> Iterator["SharedComponent"]:
+        for name in self.listening_components:
+            component = self._listening.get(name)
+            if isinstance(component, SharedComponent):
+                yield component

@@ -1,0 +1,150 @@
+"""`spacy-attention.AdamW.v1`: torch's fused AdamW over the weights of the whole pipeline, one clip, one step."""
+
+from typing import Any
+
+import torch
+from thinc.api import Optimizer, xp2torch
+from thinc.optimizers import FloatOrSeq
+from thinc.types import FloatsXd
+
+from ..types import ParameterKey
+
+RATES = {"backbone": "learn_rate", "encoder": "encoder_rate", "head": "head_rate"}
+
+
+def create_adamw(
+    learn_rate: FloatOrSeq,
+    *,
+    encoder_rate: FloatOrSeq | None = None,
+    head_rate: FloatOrSeq | None = None,
+    layer_decay: float = 1.0,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+    grad_clip: float = 1.0,
+) -> "AdamW":
+    """Make the optimizer (Loshchilov and Hutter 2019) with decoupled weight decay on matrices only.
+
+    learn_rate (float or schedule): of the backbone, and of everything that has no rate of its own.
+    encoder_rate, head_rate (float, schedule or None): of encoders, and of heads and all that is trained from scratch.
+    layer_decay (float): factor on the rate for each layer further from the top of the backbone, in (0, 1].
+    beta1, beta2, eps (float): as in Adam.
+    weight_decay (float): none on biases, norms and other vectors.
+    grad_clip (float): largest norm of the gradient of the whole pipeline; 0 for no limit.
+    RETURNS (AdamW): the optimizer.
+    """
+    return AdamW(
+        learn_rate,
+        encoder_rate=encoder_rate,
+        head_rate=head_rate,
+        layer_decay=layer_decay,
+        betas=(beta1, beta2),
+        eps=eps,
+        weight_decay=weight_decay,
+        grad_clip=grad_clip,
+    )
+
+
+class AdamW(Optimizer):
+    """Collects gradients during `finish_update` and applies them in `step_schedules`, which spaCy's loop calls once per batch.
+
+    A loop that never calls `step_schedules` trains as well: what is collected is applied when the same weight comes again.
+    """
+
+    def __init__(
+        self,
+        learn_rate: FloatOrSeq,
+        *,
+        encoder_rate: FloatOrSeq | None,
+        head_rate: FloatOrSeq | None,
+        layer_decay: float,
+        betas: tuple[float, float],
+        eps: float,
+        weight_decay: float,
+        grad_clip: float,
+    ):
+        super().__init__(learn_rate, L2=weight_decay, grad_clip=float(grad_clip), eps=eps, use_averages=False)
+        self.layer_decay = layer_decay
+        self.own_rates = set()
+        for name, rate in (("encoder_rate", encoder_rate), ("head_rate", head_rate)):
+            if rate is not None:
+                self._set_attr_or_schedule(name, rate)
+                self.own_rates.add(name)
+        self._torch = torch.optim.AdamW([torch.zeros(0)], lr=0.0, betas=betas, eps=eps, weight_decay=weight_decay, fused=True)
+        self._torch.param_groups.clear()
+        self._arrays: dict[Any, torch.nn.Parameter] = {}
+        self._known: dict[Any, torch.nn.Parameter] = {}
+        self._collected: dict[Any, tuple[torch.nn.Parameter, torch.Tensor]] = {}
+
+    def collect_parameter(self, key: ParameterKey, parameter: torch.nn.Parameter) -> None:
+        """Take a gradient for the next step. key (ParameterKey): of the weight. parameter (Parameter): its `.grad` becomes None."""
+        gradient, parameter.grad = parameter.grad, None
+        self._collect(key, parameter, gradient, component=key.component, below_top=key.below_top)
+
+    def __call__(
+        self, key: tuple[int, str], weights: FloatsXd, gradient: FloatsXd, *, lr_scale: float = 1.0
+    ) -> tuple[FloatsXd, FloatsXd]:
+        """Take the gradient of a Thinc array, which is changed in place at the next step.
+
+        key (tuple): of the array. weights, gradient (FloatsXd): of one shape; the gradient is set to zero.
+        RETURNS (tuple): the same arrays.
+        """
+        parameter = self._arrays.get(key)
+        if parameter is None or parameter.data_ptr() != xp2torch(weights).data_ptr():
+            parameter = self._arrays[key] = torch.nn.Parameter(xp2torch(weights))
+        self._collect(key, parameter, xp2torch(gradient.copy()), component="head", below_top=0)
+        gradient *= 0
+        return weights, gradient
+
+    def step(self) -> None:
+        """Clip what was collected by the norm of all of it, and apply it."""
+        collected, self._collected = self._collected, {}
+        if not collected:
+            return
+        for parameter, gradient in collected.values():
+            parameter.grad = gradient
+        parameters = [parameter for parameter, _ in collected.values()]
+        if self.grad_clip:
+            torch.nn.utils.clip_grad_norm_(parameters, self.grad_clip, foreach=True)
+        for group in self._torch.param_groups:
+            group["lr"] = getattr(self, group["rate"]) * group["scale"]
+        self._torch.step()
+        for parameter in parameters:
+            parameter.grad = None
+
+    def step_schedules(self) -> None:
+        """Apply what was collected at the rates of this step, then move every schedule to the next."""
+        self.step()
+        super().step_schedules()
+
+    def _collect(self, key: Any, parameter: Any, gradient: Any, *, component: str, below_top: int) -> None:
+        if key in self._collected:
+            self.step()
+        if self._known.get(key) is not parameter:
+            self._register(key, parameter, component, below_top)
+        self._collected[key] = (parameter, gradient)
+
+    def _register(self, key: Any, parameter: torch.nn.Parameter, component: str, below_top: int) -> None:
+        """Put a weight into the group of its rate and decay; one that took the place of another inherits its moments."""
+        before = self._known.get(key)
+        if before is not None:
+            for group in self._torch.param_groups:
+                group["params"] = [parameter if p is before else p for p in group["params"]]
+            if before in self._torch.state:
+                self._torch.state[parameter] = self._torch.state.pop(before)
+        else:
+            self._group(component, below_top, decays=parameter.ndim > 1)["params"].append(parameter)
+        self._known[key] = parameter
+
+    def _group(self, component: str, below_top: int, *, decays: bool) -> dict[str, Any]:
+        rate = RATES[component] if RATES[component] in self.own_rates else "learn_rate"
+        scale = self.layer_decay**below_top if component == "backbone" else 1.0
+        for group in self._torch.param_groups:
+            if (group["rate"], group["scale"], group["weight_decay"] > 0) == (rate, scale, decays and self.L2 > 0):
+                return group
+        group = {**self._torch.defaults, "params": [], "rate": rate, "scale": scale}
+        group["weight_decay"] = self.L2 if decays else 0.0
+        self._torch.param_groups.append(group)
+        return group
+

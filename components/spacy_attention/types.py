@@ -1,0 +1,43 @@
+"""Named aliases for the data that passes between the parts."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from thinc.types import Floats2d, Ragged
+
+# Token vectors of a batch: one array of rows with a length per document, or one array per document.
+TokenVectors = Ragged | list[Floats2d]
+# What a layer's forward returns beside its output.
+Backprop = Callable[[Any], Any]
+
+
+class ParameterKey(NamedTuple):
+    """Names one torch weight for the optimizer.
+
+    shim (int): id of the shim that holds it, unique in the process.
+    name (str): its name in the module.
+    component (str): `backbone`, `encoder` or `head`.
+    below_top (int): layers between it and the top of its component; 0 is the top.
+    """
+
+    shim: int
+    name: str
+    component: str
+    below_top: int
+
+
+class EntityPrediction(NamedTuple):
+    """One predicted entity: tokens `start` to `end` (exclusive), a label, and its probability in [0, 1]."""
+
+    start: int
+    end: int
+    label: str
+    confidence: float
+
+
+@runtime_checkable
+class TorchOptimizer(Protocol):
+    """An optimizer that takes whole torch parameters, instead of one array at a time."""
+
+    def collect_parameter(self, key: ParameterKey, parameter: Any) -> None:
+        """Take the gradient out of `parameter.grad`, to be applied at the next step."""
