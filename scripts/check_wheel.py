@@ -35,6 +35,9 @@ def main() -> int:
     parser.add_argument("data", type=Path, help=".spacy file whose texts are predicted")
     parser.add_argument("--constraints", type=Path, default=SCRIPTS.parent / "constraints.txt")
     args = parser.parse_args()
+    for path in (args.wheel, args.pipeline, args.data):
+        if not path.exists():
+            parser.error(f"{path} does not exist")
     with tempfile.TemporaryDirectory() as scratch:
         python = install(args.wheel, args.constraints, Path(scratch) / "env")
         problems = present_checkpoints(python)

@@ -102,10 +102,6 @@ class Errors(metaclass=_WithCodes):
         "annotation, or set `exclusive = false`."
     )
     E306 = "A label must be a non-empty string, but component '{name}' was given {found}."
-    E307 = (
-        "The entity annotation of a text is not possible as tags of component '{name}': {reason}. Text: {text}. Entities must not overlap "
-        "and must match token boundaries; correct them, or convert the data with `python -m spacy attention convert`, which lists them."
-    )
 
     # 4xx data conversion
     E401 = "Input file {path} does not exist or is a folder. Name a readable file."
@@ -121,8 +117,8 @@ class Errors(metaclass=_WithCodes):
         "Correct it, or use --on-misaligned expand, trim or drop."
     )
     E408 = (
-        "The account does not add up for {path}: {spans_in} spans in, {spans_out} spans out, {lost} listed as "
-        "dropped or refused. Nothing was written. This is a bug of the reader: report it with the file."
+        "The account does not add up for {path}: {spans_in} spans in, {spans_out} spans out, {lost} listed "
+        "as dropped or refused. Nothing was written. This is a bug of the reader: report it with the file."
     )
     E409 = "Option {option}: expected one of {allowed}, found {found!r}."
     E410 = "Output {path}: expected a file name that ends in .spacy, found {suffix!r}."

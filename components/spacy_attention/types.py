@@ -41,3 +41,6 @@ class TorchOptimizer(Protocol):
 
     def collect_parameter(self, key: ParameterKey, parameter: Any) -> None:
         """Take the gradient out of `parameter.grad`, to be applied at the next step."""
+
+    def step(self) -> None:
+        """Apply what was taken."""

@@ -22,6 +22,12 @@ def test_line_ends_in_quotes_are_kept(write_file):
     assert texts(path) == [(2, 'one\r\ntwo, "three"\n', "x"), (6, "last", "y")]
 
 
+def test_old_mac_line_ends(write_file):
+    path = write_file("a.csv", "text,label\ra,x\rb,y\r")
+    assert looks_like_csv(path.read_text(encoding="utf-8"))
+    assert texts(path) == [(2, "a", "x"), (3, "b", "y")]
+
+
 def test_spaces_of_the_text_are_kept_and_those_of_the_class_listed(write_file):
     [record] = read_csv(write_file("a.csv", "text,label\n  a  , x \n"))
     assert (record.text, record.label) == ("  a  ", "x")
@@ -66,6 +72,7 @@ def test_long_text_is_read_and_the_limit_of_csv_restored(write_file):
         ("text,Text,label\na,b,c\n", "E406", 1),
         ("text,label\na,x\nb,y,z\n", "E406", 3),
         ("text,label\na\n", "E406", 2),
+        ('text,"label\n: "', "E406", 1),
         ('text,label\n"a,x\n', "E405", 2),
     ],
 )
@@ -84,3 +91,4 @@ def test_format_is_told_by_the_header():
     assert looks_like_csv('"Text","Label"\r\n')
     assert not looks_like_csv("text of a letter, with a label\n")
     assert not looks_like_csv("")
+    assert not looks_like_csv("a\rb\nc")

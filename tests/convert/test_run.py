@@ -109,6 +109,24 @@ def test_repaired_line_is_listed_with_its_document(convert, write_file, tmp_path
     ]
 
 
+def test_names_that_utf8_cannot_hold_are_repaired(convert, write_file, tmp_path, load_docs, load_problems):
+    rows = [
+        r'{"text": "a", "\ud83d": 1, "label": "x\ud83d", "entities": [[0, 1, "E\ud83d"]]}',
+        r'{"text": "b", "cats": {"y\ud83d": 1}}',
+    ]
+    convert(write_file("a.jsonl", "\n".join(rows)))
+    first, second = load_docs(tmp_path / "out.spacy")
+    assert first.cats == {"x\ufffd": 1.0, "y\ufffd": 0.0}
+    assert second.cats == {"y\ufffd": 1.0}
+    assert first.ents[0].label_ == "E\ufffd"
+    problems = load_problems(tmp_path / "out.spacy")
+    assert [(problem["doc"], problem["kind"]) for problem in problems] == [
+        (0, "unknown_field"),
+        (0, "bad_encoding"),
+        (1, "bad_encoding"),
+    ]
+
+
 def test_held_out_documents_have_their_own_account(convert, rows, tmp_path, load_docs, load_problems):
     path = rows(
         "a.jsonl", *({"text": f"t{i} ", "label": "xy"[i % 2], "entities": [[0, 3, "E"]]} for i in range(9))

@@ -41,6 +41,11 @@ def test_span_out_of_range_is_dropped(fit, span):
     assert (ents, kind, action) == ([], "out_of_range", "dropped")
 
 
+@pytest.mark.parametrize("label", ["", " "])
+def test_span_without_label_is_refused(fit, label):
+    assert fit("in Ulm", (3, 6, label)) == ([], [("Ulm", "invalid_tag", "refused")])
+
+
 def test_duplicate_is_dropped(fit):
     ents, problems = fit("in Ulm", (3, 6, "C"), (3, 6, "C"))
     assert ents == [("Ulm", "C")]

@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 
 import pytest
+from weasel.cli.document import project_document
 from weasel.util.config import load_project_config
 
 # What commands make, and what is fetched: it need not be there before a run.
@@ -64,15 +66,27 @@ def test_what_a_script_reads_is_a_dependency(commands):
         known = [*command.get("deps", []), *command.get("outputs", [])]
         for word in (word for line in command["script"] for word in shlex.split(line)):
             if word.startswith(("scripts/", "configs/", "corpus/", "assets/")) and name != "clean":
-                path = word.split(":")[-1]
-                assert any(path == k or path.startswith(f"{k}/") for k in known) or name == "check-wheel", (
-                    word
-                )
+                assert any(word == path or word.startswith(f"{path}/") for path in known), word
 
 
 def test_only_commands_that_print_or_clean_have_no_outputs(commands):
     silent = {name for name, command in commands.items() if not command.get("outputs")}
     assert silent == {"inspect", "inspect-snips", "check-wheel", "clean"}
+
+
+def test_readme_block_is_up_to_date(root, tmp_path):
+    """After a change of project.yml: python -m spacy project document --output README.md --no-emoji"""
+    for name in ("README.md", "project.yml"):
+        shutil.copy(root / name, tmp_path)
+    shutil.copytree(root / "assets" / "helpdesk", tmp_path / "assets" / "helpdesk")
+    project_document(tmp_path, tmp_path / "README.md", no_emoji=True)
+    assert (tmp_path / "README.md").read_text("utf8") == (root / "README.md").read_text("utf8")
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_links_lead_to_files(root, page):
+    links = re.findall(r"\]\(([^)#:]+)\)", (root / page).read_text("utf8"))
+    assert [link for link in links if not (root / link).exists()] == []
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +97,7 @@ def tiny_run(root, tmp_path_factory):
     ignore = shutil.ignore_patterns("snips", "my-data", "__pycache__")
     for name in ("assets", "configs", "scripts", "components"):
         shutil.copytree(root / name, folder / name, ignore=ignore)
-    command = [sys.executable, "-m", "spacy", "project", "run", "tiny", "--vars.tiny_steps", "2"]
+    command = [sys.executable, "-m", "spacy", "project", "run", "tiny", ".", "--vars.tiny_steps", "2"]
     env = {**os.environ, "HF_HUB_OFFLINE": "1"}
     run = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
@@ -101,6 +115,16 @@ def test_tiny_leaves_model_and_scores(tiny_run):
 
 def test_tiny_again_skips_what_did_not_change(tiny_run):
     folder, _ = tiny_run
-    command = [sys.executable, "-m", "spacy", "project", "run", "evaluate-tiny", "--vars.tiny_steps", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "spacy",
+        "project",
+        "run",
+        "evaluate-tiny",
+        ".",
+        "--vars.tiny_steps",
+        "2",
+    ]
     run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     assert "nothing changed" in run.stdout

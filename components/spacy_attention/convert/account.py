@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ..errors import Errors
+from .encoding import without_surrogates
 from .types import Problem
 
 
@@ -47,5 +48,6 @@ class Account:
             )
 
     def to_jsonl(self) -> str:
-        """RETURNS (str): one line per problem."""
-        return "".join(json.dumps(asdict(problem), ensure_ascii=False) + "\n" for problem in self.problems)
+        """RETURNS (str): one line per problem, without characters that UTF-8 cannot hold."""
+        lines = (json.dumps(asdict(problem), ensure_ascii=False) + "\n" for problem in self.problems)
+        return without_surrogates("".join(lines))

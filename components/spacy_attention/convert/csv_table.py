@@ -62,13 +62,19 @@ def read_csv(path: Path) -> Items:
 
 def _delimiter(text: str) -> str | None:
     """The delimiter with which the header has both columns."""
-    first = text.lstrip("\r\n").split("\n", 1)[0].rstrip("\r")[:_HEADER_LIMIT]
     for delimiter in DELIMITERS:
-        header = next(csv.reader([first], delimiter=delimiter), [])
-        names = {name.strip().casefold() for name in header}
+        names = {name.strip().casefold() for name in _header(text[:_HEADER_LIMIT], delimiter)}
         if names & set(TEXT_COLUMNS) and names & set(LABEL_COLUMNS):
             return delimiter
     return None
+
+
+def _header(head: str, delimiter: str) -> list[str]:
+    reader = csv.reader(io.StringIO(head, newline=""), delimiter=delimiter)
+    try:
+        return next((row for row in reader if row), [])
+    except csv.Error:
+        return []
 
 
 def _column(names: list[str], wanted: tuple[str, ...]) -> int:

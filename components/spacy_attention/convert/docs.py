@@ -1,7 +1,7 @@
 """The one place where records become `Doc` objects."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import spacy
@@ -82,10 +82,8 @@ def fill_cats(entries: list[Entry]) -> list[str]:
 
 
 def _make_entry(path: Path, record: Record, nlp: Language, on_misaligned: OnMisaligned) -> Entry:
-    text = without_surrogates(record.text)
-    problems = list(record.problems)
-    if text != record.text:
-        problems.append(_about_text(path, record, "bad_encoding", text))
+    record, problems = _repair(path, record)
+    text = record.text
     if not text:
         problems.append(_about_text(path, record, "empty", text))
     doc = nlp.tokenizer(text)
@@ -97,6 +95,22 @@ def _make_entry(path: Path, record: Record, nlp: Language, on_misaligned: OnMisa
     fitter = SpanFitter(doc, str(path), record.line, on_misaligned)
     doc.set_ents(fitter.fit(record.spans), default="outside")
     return Entry(doc, record, problems + fitter.problems)
+
+
+def _repair(path: Path, record: Record) -> tuple[Record, list[Problem]]:
+    """Replace what cannot be written as UTF-8 in the text and in the names of classes and entities."""
+    clean = without_surrogates
+    repaired = replace(
+        record,
+        text=clean(record.text),
+        spans=record.spans and [replace(span, label=clean(span.label)) for span in record.spans],
+        label=record.label and clean(record.label),
+        cats=record.cats and {clean(name): value for name, value in record.cats.items()},
+    )
+    problems = list(record.problems)
+    if repaired != record:
+        problems.append(_about_text(path, record, "bad_encoding", repaired.text))
+    return repaired, problems
 
 
 def _about_text(path: Path, record: Record, kind: Kind, text: str) -> Problem:

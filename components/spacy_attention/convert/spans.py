@@ -32,8 +32,8 @@ class SpanFitter:
         RETURNS (list[Span]): entities that share no token, by position.
         RAISES (ValueError): E407 for an entity that cuts a token if `on_misaligned` is `error`.
         """
-        in_range = [span for span in spans if self._is_in_range(span)]
-        trimmed = [span for span in map(self._trim, in_range) if span is not None]
+        valid = [span for span in spans if self._is_valid(span)]
+        trimmed = [span for span in map(self._trim, valid) if span is not None]
         return self._align(self._without_overlaps(self._without_duplicates(trimmed)))
 
     def _list(self, span: SourceSpan, kind: Kind, action: Action) -> None:
@@ -41,7 +41,10 @@ class SpanFitter:
         problem = Problem(self.file, self.line, None, span.start, span.end, span.label, text, kind, action)
         self.problems.append(problem)
 
-    def _is_in_range(self, span: SourceSpan) -> bool:
+    def _is_valid(self, span: SourceSpan) -> bool:
+        if not span.label.strip():
+            self._list(span, "invalid_tag", "refused")
+            return False
         if 0 <= span.start <= span.end <= len(self.doc.text):
             return True
         self._list(span, "out_of_range", "dropped")

@@ -19,7 +19,7 @@ PACKAGES = ("spacy-attention", "spacy", "thinc", "spacy-transformers", "transfor
 
 # What the printed table shows: key in `scores` -> title.
 _HEADLINES = {
-    "cats_score": "Classes",
+    "cats_score": "Classes ({cats_score_desc})",
     "cats_acc": "Classes, documents right",
     "ents_p": "Entities P",
     "ents_r": "Entities R",
@@ -33,7 +33,7 @@ def make_report(nlp: Language, predictions: Predictions) -> dict[str, Any]:
 
     nlp (Language): The pipeline that made them; its components' scorers are used.
     predictions (Predictions): Examples and seconds.
-    RETURNS (dict[str, Any]): `scores` (spaCy's keys, `cats_acc`, `utterance_acc`: shares in [0, 1]), `per_label`,
+    RETURNS (dict[str, Any]): `scores` (spaCy's keys, `cats_acc`, `utterance_acc`: in [0, 1]), `per_label`,
         `speed`, `versions`.
     """
     examples, seconds = predictions
@@ -107,9 +107,7 @@ def print_report(report: dict[str, Any], msg: Printer) -> None:
     msg (Printer): Where to print.
     """
     scores = report["scores"]
-    rows = {title: _percent(scores[key]) for key, title in _HEADLINES.items() if key in scores}
-    if "Classes" in rows and scores.get("cats_score_desc"):
-        rows[f"Classes ({scores['cats_score_desc']})"] = rows.pop("Classes")
+    rows = {t.format_map(scores): _percent(scores[key]) for key, t in _HEADLINES.items() if key in scores}
     rows["Words per second"] = f"{report['speed']['words_per_second']:,.0f}"
     msg.table(rows, title="Scores")
     for title, key in (("Classes", "cats"), ("Entities", "ents")):

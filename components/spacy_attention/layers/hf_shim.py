@@ -3,7 +3,7 @@
 import re
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import srsly
 from thinc.api import get_torch_default_device
@@ -27,12 +27,18 @@ class CheckpointShim(TorchShim):
     transformer_config (dict): settings that override the checkpoint's configuration when it is read.
     """
 
-    tokenizer: PreTrainedTokenizerFast
-
     def __init__(self, *, precision: str, tokenizer_config: dict[str, Any], transformer_config: dict[str, Any]):
         super().__init__(WindowedTransformer, component="backbone", precision=precision, below_top=self._below_top)
+        self._tokenizer: PreTrainedTokenizerFast | None = None
         self.tokenizer_config = tokenizer_config
         self.transformer_config = transformer_config
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerFast:
+        """The checkpoint's tokenizer. RAISES (ValueError): E105 before `load_checkpoint` or `from_bytes`."""
+        if self._tokenizer is None:
+            raise ValueError(Errors.E105.format(name=self.component))
+        return self._tokenizer
 
     @property
     def transformer(self) -> Any:
@@ -85,10 +91,16 @@ class CheckpointShim(TorchShim):
         load_strictly(self.module, message["weights"], what=self.component)
         return self
 
+    def copy(self) -> "CheckpointShim":
+        """RETURNS (CheckpointShim): as `TorchShim.copy`, asking its own configuration and not the original's."""
+        copied = cast(CheckpointShim, super().copy())
+        copied.below_top = copied._below_top
+        return copied
+
     def _take(self, transformer: Any, tokenizer: Any, name: str) -> None:
         if not isinstance(tokenizer, PreTrainedTokenizerFast):
             raise ValueError(Errors.E104.format(name=name))
-        self.tokenizer = prepare_tokenizer(tokenizer)
+        self._tokenizer = prepare_tokenizer(tokenizer)
         self._model = WindowedTransformer(transformer.float()).to(get_torch_default_device()).eval()
 
     def _below_top(self, name: str) -> int:

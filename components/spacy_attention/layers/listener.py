@@ -78,6 +78,9 @@ def init(model: Model, X: Any = None, Y: Any = None) -> None:
     """Take the width from upstream. RAISES (ValueError): E201 when nothing is bound."""
     _, upstream = _bound(model)
     if model.has_dim("nO") is None:
+        if upstream.model.has_dim("nO") is None:
+            # `spacy train` initializes no frozen component; a frozen checkpoint must be read all the same.
+            upstream.model.initialize(X=X)
         model.set_dim("nO", upstream.model.get_dim("nO"))
 
 

@@ -115,6 +115,8 @@ class TorchShim(Shim):
             weights, gradient = torch2xp(parameter.data), torch2xp(parameter.grad)
             weights, _ = optimizer((self.id, key.name), cast(FloatsXd, weights), cast(FloatsXd, gradient))
             parameter.data = xp2torch(weights, device=parameter.device)
+            # Thinc changes the array behind torch's back; the low-precision copy must see that there was a change.
+            torch.autograd.graph.increment_version(parameter)
             parameter.grad = None
 
     @contextlib.contextmanager

@@ -24,11 +24,12 @@ def pool_pieces(ops: Ops, doc_data: list[TransformerData], width: int) -> tuple[
     indices = [data.align.dataXd.reshape(-1) + start for data, start in zip(filled, ends, strict=False)]
     index = ops.asarray1i(numpy.concatenate([*indices, numpy.zeros(0, dtype="int32")]))
     per_token = ops.asarray1i(numpy.concatenate([*(data.align.lengths for data in doc_data), numpy.zeros(0, "int32")]))
-    rows = ops.reduce_mean(hidden[index], per_token) if len(per_token) else ops.alloc2f(0, width)
+    # Thinc's kernels do not take zero rows, which is what a batch of nothing but whitespace has.
+    rows = ops.reduce_mean(hidden[index], per_token) if len(index) else ops.alloc2f(len(per_token), width)
 
     def backprop(d_rows: Floats2d) -> Floats2d:
         d_hidden = ops.alloc2f(*hidden.shape)
-        if len(d_rows):
+        if len(index):
             ops.scatter_add(d_hidden, index, ops.backprop_reduce_mean(d_rows, per_token))
         return d_hidden
 

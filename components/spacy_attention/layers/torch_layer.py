@@ -47,8 +47,9 @@ def forward(model: Model, X: Ragged, is_train: bool) -> tuple[Any, Backprop]:
     outputs, backprop_torch = shim.begin_update(rows_torch, lengths, dropout=model.attrs["dropout_rate"])
 
     def backprop(d_outputs: Any) -> Ragged:
-        flat = d_outputs if isinstance(d_outputs, tuple) else (d_outputs,)
-        backprop_torch(*(xp2torch(model.ops.asarray(d), device=shim.device) for d in flat))
+        # A batch without tokens may come back as (0, 0) from layers that only know lists of arrays.
+        pairs = zip(*(x if isinstance(x, tuple) else (x,) for x in (d_outputs, outputs)), strict=True)
+        backprop_torch(*(xp2torch(model.ops.asarray(d), device=shim.device).reshape(y.shape) for d, y in pairs))
         d_rows = model.ops.alloc_f(rows.shape) if rows_torch.grad is None else torch2xp(rows_torch.grad)
         return Ragged(d_rows, X.lengths)
 

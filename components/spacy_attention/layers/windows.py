@@ -25,7 +25,7 @@ def central_windows(windows: Ints, first: Ints, last: Ints, n_pieces: int) -> In
     windows (Ints): (windows, 2), from `cut_windows`.
     first, last (Ints): (tokens,) range of pieces of each token, last exclusive, in text order.
     n_pieces (int): pieces of the document.
-    RETURNS (Ints): (pieces,) index into windows. Only a token longer than a window is spread over several.
+    RETURNS (Ints): (pieces,) index into windows. Only a token that no window holds whole is spread over several.
     """
     middles = (windows[1:, 0] + windows[:-1, 1]) // 2
     owner = numpy.searchsorted(middles, numpy.arange(n_pieces), side="right")
@@ -34,10 +34,17 @@ def central_windows(windows: Ints, first: Ints, last: Ints, n_pieces: int) -> In
     has_pieces = last > first
     first, last = first[has_pieces], last[has_pieces]
     choice = owner[(first + last) // 2]
-    fits = (windows[choice, 0] <= first) & (windows[choice, 1] >= last)
+    # If any window holds the token, the last one that starts before it does.
+    latest = numpy.searchsorted(windows[:, 0], first, side="right") - 1
+    choice = numpy.where(_holds(windows[choice], first, last), choice, latest)
+    fits = _holds(windows[choice], first, last)
     first, lengths, choice = first[fits], (last - first)[fits], choice[fits]
     owner[expand_ranges(first, lengths)] = numpy.repeat(choice, lengths)
     return owner
+
+
+def _holds(windows: Ints, first: Ints, last: Ints) -> NDArray[numpy.bool_]:
+    return (windows[:, 0] <= first) & (windows[:, 1] >= last)
 
 
 def expand_ranges(starts: Ints, lengths: Ints) -> Ints:

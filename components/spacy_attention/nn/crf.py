@@ -90,12 +90,14 @@ def log_partition(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> Te
     chains = lay_out(emissions, lengths)
     free, inside = start_scores(chains)
     ended = []
-    for t, n in enumerate(chains.active):
+    # Taken apart once: the gradient of an index into all of time is as long as time, at each step again.
+    steps = zip(*(scores.unbind(0) for scores in chains[:5]), chains.active, strict=True)
+    for outside, begin, goes_on, last, unit, n in steps:
         ended.append(free[n:])
         enter, inside = log_matmul(free[:n], transitions), inside[:n]
-        closed = torch.logaddexp(inside + chains.last[t, :n], enter[:, 1:] + chains.unit[t, :n])
-        inside = torch.logaddexp(inside + chains.inside[t, :n], enter[:, 1:] + chains.begin[t, :n])
-        free = torch.cat([(enter[:, 0] + chains.outside[t, :n])[:, None], closed], dim=1)
+        closed = torch.logaddexp(inside + last[:n], enter[:, 1:] + unit[:n])
+        inside = torch.logaddexp(inside + goes_on[:n], enter[:, 1:] + begin[:n])
+        free = torch.cat([(enter[:, 0] + outside[:n])[:, None], closed], dim=1)
     ended.append(free)
     totals = torch.cat(ended[::-1]).logsumexp(-1)
     return torch.zeros_like(totals).index_copy(0, chains.order.to(totals.device), totals)
@@ -105,16 +107,20 @@ def negative_log_likelihood(emissions: Tensor, lengths: Tensor, transitions: Ten
     """-log P(annotation), summed over the documents; tokens without annotation are marginalised.
 
     The likelihood of a partial annotation is the sum over all its completions (Tsuboi et al. 2008): the partition function over
-    the allowed tags against that over all tags.
+    the allowed tags against that over all tags. A document without any annotation adds nothing, to the last bit.
 
     emissions (Tensor): (tokens, tags). lengths (Tensor): (documents,) int64. transitions (Tensor): (labels + 1, labels + 1).
     allowed (Tensor): (tokens, tags) bool, True = the annotation leaves this tag possible.
     RETURNS (Tensor): scalar. A document whose annotation no valid sequence fits gives a loss near 1e9.
     """
-    normalised = emissions.log_softmax(-1)
+    document = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
+    annotated_tokens = (~allowed).any(1).to(lengths)
+    annotated = torch.zeros_like(lengths).index_add(0, document, annotated_tokens) > 0
+    rows, lengths = annotated[document], lengths[annotated]
+    normalised, allowed = emissions[rows].log_softmax(-1), allowed[rows]
     both = torch.cat([normalised, normalised.masked_fill(~allowed, NEVER)])
     # The clamped emissions must not be normalised again, so their constant is added back below.
-    constant = both[len(emissions) :].logsumexp(-1)
+    constant = both[len(normalised) :].logsumexp(-1)
     totals = log_partition(both, torch.cat([lengths, lengths]), transitions)
-    everything, annotated = totals.split(len(lengths))
-    return everything.sum() - annotated.sum() - constant.sum()
+    everything, possible = totals[: len(lengths)], totals[len(lengths) :]
+    return everything.sum() - possible.sum() - constant.sum()

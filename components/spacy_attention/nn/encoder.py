@@ -2,12 +2,16 @@
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from .attention import MultiHeadAttention
-from .packing import pad_rows, unpad_rows
+from .packing import group_rows, pad_rows, unpad_rows
 from .positions import POSITIONS
 
+# Rows of a padded group of documents. Large enough to keep the cores busy, small enough that one long document does not decide how
+# far all others are padded.
+PADDED_ROWS = 4096
 ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
 
 
@@ -86,6 +90,7 @@ class Encoder(nn.Module):
         self.blocks = nn.ModuleList(Block(sizes) for _ in range(sizes.depth))
         final_norm = sizes.norm == "pre" and not sizes.identity
         self.norm = nn.LayerNorm(sizes.width) if final_norm else nn.Identity()
+        self.starts_as_identity = sizes.identity
         if sizes.identity:
             self._start_as_identity()
 
@@ -102,10 +107,19 @@ class Encoder(nn.Module):
         lengths (Tensor): (documents,) int64; they sum to the number of rows, and may be 0.
         RETURNS (Tensor): (tokens, width).
         """
-        X, mask = pad_rows(rows, lengths[lengths > 0])
+        groups = group_rows(lengths, PADDED_ROWS)
+        if not groups:
+            return self.project(rows)
+        encoded = [self.encode_group(rows[members], group_lengths) for members, group_lengths in groups]
+        order = torch.argsort(torch.cat([members for members, _ in groups]))
+        return torch.cat(encoded)[order]
+
+    def encode_group(self, rows: Tensor, lengths: Tensor) -> Tensor:
+        """rows (Tensor): (tokens, input width); lengths (Tensor): (documents,), each above 0. RETURNS (Tensor): (tokens, width)."""
+        X, mask = pad_rows(rows, lengths)
         X = self.positions(self.project(X))
         # With the identity start a dropped input would not be restored anywhere, so only fresh encoders drop it.
-        if not isinstance(self.norm, nn.Identity):
+        if not self.starts_as_identity:
             X = self.dropout(X)
         for block in self.blocks:
             X = block(X, mask)

@@ -117,16 +117,14 @@ class AttentionBackbone(SharedComponent, Transformer):
         examples (Iterable[Example]): the batch; only the predicted documents are used.
         drop (float): not used: the checkpoint's configuration has its own dropout rates (see `transformer_config`).
         sgd (Optimizer | None): steps the gradient of the batch before, as `finish_update` does.
-        losses (dict | None): gets the sum of the squared gradients of the batch before under the component's name.
+        losses (dict | None): gets an entry under the component's name; a shared component has no loss of its own.
         RETURNS (dict): losses.
         """
         examples = list(examples)
         validate_examples(examples, "AttentionBackbone.update")
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
-        self.send_gradients()
-        if sgd is not None:
-            self.model.finish_update(sgd)
+        self.finish_last_batch(sgd)
         docs = [eg.predicted for eg in examples]
         batch, backprop = self.model.begin_update(docs)
         gradients = self.collect_gradients(backprop)
@@ -136,10 +134,12 @@ class AttentionBackbone(SharedComponent, Transformer):
         return losses
 
     def _deliver_to_stock(self, docs: list[Doc], batch: BackboneBatch, gradients: GradientSum) -> None:
-        def add_gradient(d_data: list[TransformerData]) -> None:
+        def add_gradient(d_data: list[TransformerData]) -> list[Doc]:
             rows: Floats2d = batch.unsplit_by_doc([list(data.tensors) for data in d_data])
             if len(rows):
                 gradients.add(rows)
+            # Thinc's `concatenate`, as in the stock classifier's ensemble, adds up what its branches give back; in place.
+            return list(docs)
 
         batch_id = TransformerListener.get_batch_id(docs)
         for listener in self.listeners:

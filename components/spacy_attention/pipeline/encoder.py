@@ -107,9 +107,7 @@ class AttentionEncoder(SharedComponent, TrainablePipe):
         validate_examples(examples, "AttentionEncoder.update")
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
-        self.send_gradients()
-        if sgd is not None:
-            self.model.finish_update(sgd)
+        self.finish_last_batch(sgd)
         set_dropout_rate(self.model, drop)
         docs = [eg.predicted for eg in examples]
         Y, backprop = self.model.begin_update(docs)

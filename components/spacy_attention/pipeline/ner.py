@@ -130,7 +130,7 @@ class AttentionNer(Head):
         examples (list): of the batch; tokens without annotation are summed over, a text without any adds nothing.
         scores (tuple): emissions (tokens, tags) and transitions (states, states).
         RETURNS (tuple): the loss and its gradients, shaped as the scores.
-        RAISES (ValueError): E303 for an unknown label, E307 for entities that overlap or do not fit the tokens.
+        RAISES (ValueError): E303 for an unknown label.
         """
         emissions, transitions = (xp2torch(x.copy(), requires_grad=True) for x in scores)
         allowed = numpy.concatenate([*(self._allowed(eg) for eg in examples), numpy.zeros((0, emissions.shape[1]), bool)])

@@ -16,8 +16,12 @@ def make_textcat_scorer() -> ScorerFunction:
 
 
 def score_cats(examples: Iterable[Example], *, labels: Iterable[str], multi_label: bool, **kwargs: Any) -> dict[str, Any]:
-    """examples (Iterable[Example]): with predictions. labels, multi_label: of the component. RETURNS (dict): `cats_*` scores."""
-    return Scorer.score_cats(examples, "cats", labels=list(labels), multi_label=multi_label, **kwargs)
+    """examples (Iterable[Example]): with predictions. labels, multi_label: of the component. RETURNS (dict): `cats_*` scores.
+
+    A text without any annotated cats is left out; spaCy's own scorer counts its predicted class as wrong.
+    """
+    annotated = [eg for eg in examples if eg.reference.cats]
+    return Scorer.score_cats(annotated, "cats", labels=list(labels), multi_label=multi_label, **kwargs)
 
 
 def make_utterance_scorer(base: ScorerFunction, exclusive: bool = True) -> ScorerFunction:

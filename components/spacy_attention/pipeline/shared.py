@@ -3,6 +3,9 @@
 A shared component runs once per training batch, and several heads listen. Each listener's callback only adds up. The sum goes back
 once: at the component's `finish_update` or at its next `update`, whichever comes first; and before that, the shared components
 that listen to it send theirs. So the order of the heads does not matter, nor whether one of them skips its update.
+
+`nlp.update(sgd=optimizer)` calls `finish_update` right after a component's own `update`, when no listener has sent anything yet. That
+batch is then finished at the start of the next `update`, before any weight is used again.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,6 +16,7 @@ from thinc.api import Model, Optimizer
 from thinc.types import Floats2d, Ragged
 
 from ..layers.listener import NEAREST, Delivery, get_link
+from ..types import TorchOptimizer
 
 
 class GradientSum:
@@ -24,18 +28,21 @@ class GradientSum:
     def __init__(self, send_back: Callable[[Floats2d], Any]):
         self._send_back = send_back
         self._total: Floats2d | None = None
-        self.squares = 0.0
 
     def add(self, d_rows: Floats2d) -> None:
         """d_rows (Floats2d): (rows, width) gradient from one listener; copied, since it may be a view that changes."""
-        self.squares += float((d_rows**2).sum())
         if self._total is None:
             self._total = d_rows.copy()
         else:
             self._total += d_rows
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing has come that could be sent."""
+        return self._total is None
+
     def send(self) -> None:
-        """Run the backward pass with what has come, if anything has; at most once."""
+        """Run the backward pass with what has come, if anything has."""
         total, self._total = self._total, None
         if total is not None:
             self._send_back(total)
@@ -52,7 +59,8 @@ class SharedComponent:
         super().__init__(*args, **kwargs)
         self.listener_map = {}
         self._listening: dict[str, Any] = {}
-        self._pending: list[GradientSum] = []
+        self._pending: GradientSum | None = None
+        self._finish_with: Optimizer | None = None
 
     @property
     def listeners(self) -> list[Model]:
@@ -114,22 +122,49 @@ class SharedComponent:
 
     def collect_gradients(self, send_back: Callable[[Floats2d], Any]) -> GradientSum:
         """send_back (Callable): see `GradientSum`. RETURNS (GradientSum): to which the callbacks of a new batch add."""
-        pending = GradientSum(send_back)
-        self._pending = [pending]
-        return pending
+        self._pending = GradientSum(send_back)
+        return self._pending
 
     def send_gradients(self) -> None:
         """Run the backward pass for what listeners have sent so far, after the shared components among them have done the same."""
         for component in self._shared_listeners():
             component.send_gradients()
-        pending, self._pending = self._pending, []
-        for gradients in pending:
-            gradients.send()
+        pending = self._pending
+        if pending is None or pending.empty:
+            return
+        self._pending = None
+        for listener in self.listeners:
+            link = get_link(listener)
+            if link is not None:
+                link.delivery = None
+        pending.send()
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Send the gradients back, then let the optimizer have them. sgd (Optimizer): any."""
         self.send_gradients()
         self.model.finish_update(sgd)
+        # Called before any listener has sent its gradient: what comes is for the next `update` to finish.
+        self._finish_with = sgd if self._pending is not None else None
+
+    def finish_last_batch(self, sgd: Optimizer | None) -> None:
+        """Before a new batch: send what listeners have left, and make up for a `finish_update` that came too early.
+
+        sgd (Optimizer | None): of this `update`, to be used when no `finish_update` came.
+        """
+        self.send_gradients()
+        used = {id(x): x for x in self._finish_late(sgd)}
+        for optimizer in used.values():
+            # The weights must not change any more once the new batch has gone through them.
+            if isinstance(optimizer, TorchOptimizer):
+                optimizer.step()
+
+    def _finish_late(self, sgd: Optimizer | None) -> Iterator[Optimizer]:
+        for component in self._shared_listeners():
+            yield from component._finish_late(None)
+        late, self._finish_with = self._finish_with or sgd, None
+        if late is not None:
+            self.model.finish_update(late)
+            yield late
 
     def _shared_listeners(self) -> Iterator["SharedComponent"]:
         for name in self.listening_components:

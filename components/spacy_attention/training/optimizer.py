@@ -110,6 +110,8 @@ class AdamW(Optimizer):
         for group in self._torch.param_groups:
             group["lr"] = getattr(self, group["rate"]) * group["scale"]
         self._torch.step()
+        # The fused kernel does not count as a change; who keeps copies of the weights must see that there was one.
+        torch.autograd.graph.increment_version(parameters)
         for parameter in parameters:
             parameter.grad = None
 
