@@ -20,7 +20,6 @@ from spacy.cli.init_config import init_config
 from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.training import Example
-from thinc.api import Config
 
 from spacy_attention.checkpoints import DEFAULT_CHECKPOINT, find_checkpoint
 from spacy_attention.evaluation.predict import load_examples, load_pipeline, predict
@@ -59,16 +58,17 @@ def run_side(side: str, args: argparse.Namespace) -> dict[str, Any]:
     folder = args.output / side
     folder.mkdir(parents=True, exist_ok=True)
     docs = count_docs(args.train)
+    per_epoch = math.ceil(docs / BATCH_DOCS)
+    steps = args.max_steps or per_epoch * args.epochs
     config = folder / "config.cfg" if side == "stock" else args.config
     if side == "stock":
         weights = args.checkpoint or find_checkpoint(DEFAULT_CHECKPOINT)
-        write_stock_config(config, weights, docs=docs, epochs=args.epochs, max_steps=args.max_steps)
+        write_stock_config(config, weights, steps=steps)
     started = time.perf_counter()
-    train(config, folder, args)
+    train(config, folder, args, steps=steps, eval_frequency=min(per_epoch, steps))
     seconds = time.perf_counter() - started
     return {
-        "settings": {"max_steps": args.max_steps, "seed": args.seed, "threads": args.threads},
-        "epochs": Config().from_disk(config)["training"]["max_epochs"],
+        "settings": {"steps": steps, "seed": args.seed, "threads": args.threads},
         "train_docs": docs,
         "train_seconds_with_dev": seconds,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
@@ -77,28 +77,23 @@ def run_side(side: str, args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def write_stock_config(path: Path, weights: str, *, docs: int, epochs: int, max_steps: int) -> None:
+def write_stock_config(path: Path, weights: str, *, steps: int) -> None:
     """Write spaCy's own GPU config for `ner` and `textcat`, changed only in checkpoint and training plan.
 
     path (Path): The file to write.
     weights (str): Folder of the checkpoint.
-    docs (int): Number of training documents.
-    epochs (int): Passes over them.
-    max_steps (int): Stop after that many updates; 0 for none.
+    steps (int): Number of updates.
     """
     config = init_config(lang="en", pipeline=["ner", "textcat"], optimize="efficiency", gpu=True)
-    per_epoch = math.ceil(docs / BATCH_DOCS)
-    total = max_steps or per_epoch * epochs
     config["components"]["transformer"]["model"]["name"] = weights
     training = config["training"]
     training["batcher"] = {"@batchers": "spacy.batch_by_sequence.v1", "size": BATCH_DOCS, "get_length": None}
     training["accumulate_gradient"] = 1
-    training["max_epochs"], training["max_steps"], training["patience"] = epochs, max_steps, 0
-    training["eval_frequency"] = min(per_epoch, total)
+    training["max_epochs"], training["patience"] = 0, 0
     training["optimizer"]["learn_rate"] = {
         "@schedules": "warmup_linear.v1",
-        "warmup_steps": min(250, max(1, total // 10)),
-        "total_steps": total,
+        "warmup_steps": min(250, max(1, steps // 10)),
+        "total_steps": steps,
         "initial_rate": PEAK_RATE,
     }
     training["optimizer"]["grad_clip"] = 1.0
@@ -106,18 +101,19 @@ def write_stock_config(path: Path, weights: str, *, docs: int, epochs: int, max_
     config.to_disk(path)
 
 
-def train(config: Path, folder: Path, args: argparse.Namespace) -> None:
+def train(config: Path, folder: Path, args: argparse.Namespace, *, steps: int, eval_frequency: int) -> None:
     """Run `spacy train` in its own process.
 
     config (Path): The training config.
     folder (Path): Where `model-best` and `model-last` go.
     args (argparse.Namespace): The command line.
+    steps (int): Number of updates.
+    eval_frequency (int): Updates between two looks at dev.
     """
     command = [sys.executable, "-m", "spacy", "train", str(config), "--output", str(folder)]
     command += ["--paths.train", str(args.train), "--paths.dev", str(args.dev)]
     command += ["--system.seed", str(args.seed)]
-    if args.max_steps:
-        command += ["--training.max_steps", str(args.max_steps)]
+    command += ["--training.max_steps", str(steps), "--training.eval_frequency", str(eval_frequency)]
     threads = {name: str(args.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     subprocess.run(command, check=True, env={**os.environ, **threads})
 
@@ -203,7 +199,7 @@ def _parse_args() -> argparse.Namespace:
     parser.add_argument("--only", choices=("stock", "ours"), help="run one side; the file keeps the other")
     parser.add_argument("--config", type=Path, default=Path("configs/default.cfg"), help="our side")
     parser.add_argument("--checkpoint", help="folder of the stock side's weights; default: MiniLM")
-    parser.add_argument("--epochs", type=int, default=8, help="of the stock side; ours has its own config")
+    parser.add_argument("--epochs", type=int, default=8, help="passes over the training data, of both sides")
     parser.add_argument("--max-steps", type=int, default=0, help="stop early, to try the script; 0 for never")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seed", type=int, default=0)

@@ -142,7 +142,7 @@ def run_commands(page: Path, folder: Path, change) -> None:
 
 def short_training(command: str) -> str:
     if re.search(r"\bspacy train\b", command):
-        return command + " --training.max_steps 2 --training.eval_frequency 1"
+        return command + " --training.max_steps 2 --training.eval_frequency 2"
     return command
 
 

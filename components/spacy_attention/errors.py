@@ -102,6 +102,14 @@ class Errors(metaclass=_WithCodes):
         "annotation, or set `exclusive = false`."
     )
     E306 = "A label must be a non-empty string, but component '{name}' was given {found}."
+    E307 = (
+        "The training data of component '{name}' is empty: expected at least one annotated text, found none. Check the path in "
+        "[corpora.train] (`--paths.train`), and its `limit` and `max_length`."
+    )
+    E308 = (
+        "Gold entities of a text overlap in doc.spans['{key}'] for component '{name}': {first} and {second}. It learns from doc.ents, "
+        "where entities cannot overlap. Text: {text}. Keep one of the two and set doc.ents, or use spaCy's `spancat`."
+    )
 
     # 4xx data conversion
     E401 = "Input file {path} does not exist or is a folder. Name a readable file."

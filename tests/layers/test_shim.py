@@ -252,6 +252,9 @@ def test_optimizer_gets_keys_and_only_weights_with_gradients():
         def collect_parameter(self, key, parameter):
             seen.append((key, parameter))
 
+        def step(self):
+            raise AssertionError("only the optimizer's owner steps")
+
     shim = TorchShim(Net, component="encoder", below_top=lambda name: 3 if name.startswith("first") else 0)
     shim.create(width=3)
     shim.module.first.requires_grad_(False)

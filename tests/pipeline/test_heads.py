@@ -105,7 +105,7 @@ def test_empty_training_file(make_nlp, tmp_path):
     DocBin().to_disk(tmp_path / "empty.spacy")
     nlp = make_nlp()
     corpus = spacy.training.Corpus(tmp_path / "empty.spacy")
-    with pytest.raises(ValueError, match="E302.*training file"):
+    with pytest.raises(ValueError, match=r"E307.*empty.*paths.train"):
         nlp.initialize(lambda: corpus(nlp))
 
 
@@ -149,9 +149,13 @@ def test_two_true_classes_when_exclusive(trained):
 
 
 def test_overlapping_gold_entities(trained):
-    """spaCy refuses them where they are written; they cannot reach a component as `doc.ents`."""
+    """As `doc.ents` spaCy refuses them where they are written; as a group of spans they are refused at `update`."""
     with pytest.raises(ValueError, match="E103"):
         example(trained, entities=[(0, 8, "ORDER"), (3, 13, "ORDER")])
+    reference = trained.make_doc(TEXT)
+    reference.spans["sc"] = [Span(reference, 0, 2, label="ORDER"), Span(reference, 1, 3, label="PERSON")]
+    with pytest.raises(ValueError, match=r"E308.*doc.spans\['sc'\].*attention_ner.*My order 4711"):
+        helpers.accumulate(trained, [Example(trained.make_doc(TEXT), reference)])
 
 
 # What is not annotated adds nothing

@@ -31,12 +31,17 @@ def test_upstream_by_name(make_nlp):
 
 def test_removed_encoder_leaves_the_backbone(make_nlp):
     nlp = make_nlp([BACKBONE, ENCODER, TEXTCAT, NER])
-    helpers.initialize(nlp)
     nlp.remove_pipe(ENCODER)
-    nlp._link_components()
+    helpers.initialize(nlp)
     assert [upstream_of(nlp, name) for name in (TEXTCAT, NER)] == [BACKBONE, BACKBONE]
     assert helpers.accumulate(nlp, helpers.make_examples(nlp))[NER] > 0
     assert nlp("Ann Lee").cats
+
+
+def test_what_was_trained_on_an_encoder_does_not_move_to_the_backbone(trained):
+    trained.remove_pipe(ENCODER)
+    with pytest.raises(ValueError, match="E204"):
+        trained("Ann Lee")
 
 
 def test_two_backbones(tiny_checkpoint):

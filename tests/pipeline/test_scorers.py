@@ -5,7 +5,8 @@ import spacy
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_attention.pipeline.scorers import make_textcat_scorer, make_utterance_scorer, utterance_accuracy
+from spacy_attention.evaluation.utterance import make_utterance_scorer, utterance_accuracy
+from spacy_attention.pipeline.scorers import make_textcat_scorer
 
 from .. import helpers
 from ..helpers import NER, TEXTCAT

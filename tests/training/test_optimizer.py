@@ -4,7 +4,7 @@ from collections.abc import Callable
 import numpy
 import pytest
 import torch
-from thinc.api import Linear, Model, registry
+from thinc.api import Linear, Model, fix_random_seed, registry
 from torch import nn
 
 from spacy_attention.layers.shim import TorchShim
@@ -16,7 +16,7 @@ class Pipeline:
     """A torch module behind our shim and a Thinc layer, with the gradients of a step set by hand."""
 
     def __init__(self) -> None:
-        torch.manual_seed(0)
+        fix_random_seed(0)
         self.shim = TorchShim(lambda: nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4)), component="head")
         self.shim.create()
         self.thinc: Model = Linear(2, 3)

@@ -1,6 +1,7 @@
 """Whole-utterance accuracy: the share of documents whose classes and entities are all right."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -10,6 +11,24 @@ THRESHOLD = 0.5
 
 # Start and end in characters (end exclusive) and label of an entity.
 CharSpan = tuple[int, int, str]
+
+
+ScorerFunction = Callable[..., dict[str, Any]]
+
+
+def make_utterance_scorer(base: ScorerFunction, exclusive: bool = True) -> ScorerFunction:
+    """Add `utterance_acc` to what another scorer gives; registered as `spacy-attention.utterance_scorer.v1`.
+
+    base (Callable): The other scorer, for instance `spacy.ner_scorer.v1`.
+    exclusive (bool): See `predicted_classes`.
+    RETURNS (Callable): The scorer.
+    """
+
+    def score(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
+        examples = list(examples)
+        return {**base(examples, **kwargs), "utterance_acc": utterance_accuracy(examples, exclusive=exclusive)}
+
+    return score
 
 
 def is_exclusive(docs: Iterable[Doc]) -> bool:
@@ -78,11 +97,7 @@ def class_accuracy(examples: Iterable[Example], *, exclusive: bool) -> float | N
     exclusive (bool): See `predicted_classes`.
     RETURNS (float | None): A share in [0, 1]; None without a counted document.
     """
-    right = [
-        gold_classes(eg.reference) == predicted_classes(eg.predicted, exclusive=exclusive)
-        for eg in examples
-        if eg.reference.cats
-    ]
+    right = [_has_right_classes(eg, exclusive=exclusive) for eg in examples if eg.reference.cats]
     return sum(right) / len(right) if right else None
 
 
@@ -104,11 +119,16 @@ def utterance_accuracy(examples: Iterable[Example], *, exclusive: bool) -> float
 
 
 def _is_right(eg: Example, *, exclusive: bool) -> bool:
-    if eg.reference.cats and gold_classes(eg.reference) != predicted_classes(
-        eg.predicted, exclusive=exclusive
-    ):
+    if eg.reference.cats and not _has_right_classes(eg, exclusive=exclusive):
         return False
     if not has_entities_annotated(eg.reference):
         return True
     gold, guess = compared_entities(eg)
     return gold == guess
+
+
+def _has_right_classes(eg: Example, *, exclusive: bool) -> bool:
+    guess = predicted_classes(eg.predicted, exclusive=exclusive)
+    # Of several labels, those that the annotation does not mention are neither right nor wrong.
+    compared = guess if exclusive else guess & eg.reference.cats.keys()
+    return gold_classes(eg.reference) == compared

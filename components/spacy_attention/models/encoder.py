@@ -16,6 +16,7 @@ from ..nn.attention import KERNELS
 from ..nn.encoder import ACTIVATIONS, EncoderSizes, below_top, build_encoder
 from ..nn.positions import POSITIONS
 from ..types import Backprop, TokenVectors
+from .tokens import packed_tokens
 from .width import known_width
 
 CHOICES = {
@@ -123,14 +124,11 @@ def stands_on_backbone(tok2vec: Model) -> bool:
 def forward(model: Model, docs: list[Doc], is_train: bool) -> tuple[TokenVectors, Backprop]:
     """docs (list[Doc]): of the batch. RETURNS (tuple): token vectors in tok2vec's own container, and the way back."""
     tok2vec, pack, layer = model.layers
-    X, backprop_tok2vec = tok2vec(docs, is_train)
-    packed, backprop_pack = pack(X, is_train)
+    packed, as_list, backprop_tokens = packed_tokens(tok2vec, pack, docs, layer.get_dim("nI"), is_train)
     rows, backprop_layer = layer(packed, is_train)
-    Y = Ragged(rows, packed.lengths)
-    as_list = not isinstance(X, Ragged)
 
     def backprop(dY: TokenVectors) -> Any:
         d_rows = model.ops.flatten([d for d in dY if len(d)]) if isinstance(dY, list) else dY.dataXd
-        return backprop_tok2vec(backprop_pack(backprop_layer(d_rows)))
+        return backprop_tokens(backprop_layer(d_rows))
 
-    return (model.ops.unflatten(rows, packed.lengths) if as_list else Y), backprop
+    return (model.ops.unflatten(rows, packed.lengths) if as_list else Ragged(rows, packed.lengths)), backprop

@@ -8,6 +8,7 @@ from thinc.types import Ragged
 
 from ..layers.packing import to_ragged
 from ..types import Backprop, TokenVectors
+from .tokens import packed_tokens
 from .width import known_width
 
 
@@ -48,11 +49,10 @@ def create_head(model: Model, n_outputs: int, **sizes: int) -> None:
 def forward(model: Model, docs: list[Doc], is_train: bool) -> tuple[Any, Backprop]:
     """docs (list[Doc]): of the batch. RETURNS (tuple): the layer's output, and a callback from its gradient to the documents."""
     tok2vec, pack, layer = model.layers
-    X, backprop_tok2vec = tok2vec(docs, is_train)
-    packed, backprop_pack = pack(X, is_train)
+    packed, _, backprop_tokens = packed_tokens(tok2vec, pack, docs, layer.get_dim("nI"), is_train)
     Y, backprop_layer = layer(packed, is_train)
 
     def backprop(dY: Any) -> Any:
-        return backprop_tok2vec(backprop_pack(backprop_layer(dY)))
+        return backprop_tokens(backprop_layer(dY))
 
     return Y, backprop

@@ -99,9 +99,10 @@ class AttentionBackbone(SharedComponent, Transformer):
         RAISES (ValueError): E204 for a document that did not.
         """
         for i, doc in enumerate(docs):
-            if doc._.trf_data is None:
+            if len(doc) and doc._.trf_data is None:
                 raise ValueError(Errors.E204.format(index=i, name=self.name))
-        vectors, _ = pool_pieces(self.model.ops, [doc._.trf_data for doc in docs], self.model.get_dim("nO"))
+        data = [doc._.trf_data if len(doc) else TransformerData.empty() for doc in docs]
+        vectors, _ = pool_pieces(self.model.ops, data, self.model.get_dim("nO"))
         return vectors
 
     def update(

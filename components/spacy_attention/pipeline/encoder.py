@@ -7,13 +7,14 @@ from typing import Any
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
-from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.training import Example, validate_examples
 from thinc.api import Config, Model, Optimizer, set_dropout_rate
 from thinc.types import Ragged
 
 from ..errors import Errors
 from ..layers.packing import to_ragged, unpack
 from ..types import TokenVectors
+from .checks import check_get_examples
 from .shared import SharedComponent
 
 DEFAULT_CONFIG = Config().from_str("""
@@ -125,7 +126,7 @@ class AttentionEncoder(SharedComponent, TrainablePipe):
 
         get_examples (Callable): gives training examples; ten are looked at. nlp (Language | None): not used.
         """
-        validate_get_examples(get_examples, "AttentionEncoder.initialize")
+        check_get_examples(get_examples, self.name)
         self.model.initialize(X=[eg.x for eg in islice(get_examples(), 10)])
         for listener in self.listeners:
             if listener.has_dim("nO") is None:

@@ -7,10 +7,11 @@ from typing import Any
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
-from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.training import Example, validate_examples
 from thinc.api import Model, Optimizer, set_dropout_rate
 
 from ..errors import Errors
+from .checks import check_get_examples
 
 
 class Head(TrainablePipe):
@@ -89,9 +90,9 @@ class Head(TrainablePipe):
         get_examples (Callable): gives training examples; all are read for labels, unless these are given.
         nlp (Language | None): not used.
         labels (Iterable[str] | None): the labels, from `label_data`.
-        RAISES (ValueError): E302 when there are none.
+        RAISES (ValueError): E302 when there are none, E307 when there are no examples.
         """
-        validate_get_examples(get_examples, f"{type(self).__name__}.initialize")
+        check_get_examples(get_examples, self.name)
         found = labels if labels is not None else sorted({x for eg in get_examples() for x in self.labels_of(eg)})
         for label in found:
             self.add_label(label)

@@ -17,7 +17,8 @@ from ..nn import tags
 from ..nn.crf import negative_log_likelihood
 from ..nn.crf_decode import score_spans, span_log_probability, viterbi
 from ..types import EntityPrediction
-from .gold_tags import gold_tags
+from .checks import check_flat
+from .gold_tags import gold_tags, is_annotated
 from .head import Head
 
 DEFAULT_CONFIG = Config().from_str("""
@@ -130,7 +131,7 @@ class AttentionNer(Head):
         examples (list): of the batch; tokens without annotation are summed over, a text without any adds nothing.
         scores (tuple): emissions (tokens, tags) and transitions (states, states).
         RETURNS (tuple): the loss and its gradients, shaped as the scores.
-        RAISES (ValueError): E303 for an unknown label.
+        RAISES (ValueError): E303 for an unknown label, E308 for entities that overlap.
         """
         emissions, transitions = (xp2torch(x.copy(), requires_grad=True) for x in scores)
         allowed = numpy.concatenate([*(self._allowed(eg) for eg in examples), numpy.zeros((0, emissions.shape[1]), bool)])
@@ -141,6 +142,8 @@ class AttentionNer(Head):
         return float(loss.detach()), (torch2xp(emissions.grad), torch2xp(transitions.grad))
 
     def _allowed(self, example: Example) -> numpy.ndarray:
+        if not is_annotated(example.reference):
+            check_flat(example.reference, self.name)
         try:
             return gold_tags(example, self.labels)
         except KeyError as err:

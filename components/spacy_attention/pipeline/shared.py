@@ -83,11 +83,23 @@ class SharedComponent:
             link = get_link(node)
             if link is None or link.upstream_name not in (NEAREST, self.name):
                 continue
+            if node.has_dim("nO") and isinstance(link.upstream, SharedComponent) and link.upstream.reads_from(self):
+                # A nearer component that is only disabled: spaCy puts the pipeline together without those that are frozen. What was
+                # trained on its vectors must not be handed those of another.
+                continue
             if link.upstream is not None and link.upstream is not self:
                 link.upstream.remove_listener(node, component.name)
             link.upstream = self  # type: ignore[assignment]
             self._listening[component.name] = component
             self.add_listener(node, component.name)
+
+    def reads_from(self, component: "SharedComponent") -> bool:
+        """component (SharedComponent): another one. RETURNS (bool): whether its vectors come in here, directly or through others."""
+        links = (get_link(node) for node in self.model.walk())
+        sources = [link.upstream for link in links if link is not None and link.upstream is not None]
+        return any(
+            source is component or (isinstance(source, SharedComponent) and source.reads_from(component)) for source in sources
+        )
 
     def add_listener(self, listener: Model, component_name: str) -> None:
         """listener (Model): the layer. component_name (str): the component it is part of."""

@@ -1,0 +1,43 @@
+"""Checks of training data that say which text is wrong, and what to do."""
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+
+from spacy.tokens import Doc
+from spacy.training import Example, validate_get_examples
+
+from ..errors import Errors
+
+# Where gold spans that overlap or nest are kept, by spaCy's convention.
+GOLD_SPANS = "sc"
+
+
+def check_get_examples(get_examples: Callable[[], Iterable[Example]], name: str) -> None:
+    """Refuse training data without a single text.
+
+    get_examples (Callable): as given to `initialize`. name (str): of the component.
+    RAISES (ValueError): E307 when it gives nothing; spaCy's own error when it gives something else than examples.
+    """
+    if callable(get_examples) and next(iter(get_examples()), None) is None:
+        raise ValueError(Errors.E307.format(name=name))
+    validate_get_examples(get_examples, name)
+
+
+def check_flat(doc: Doc, name: str) -> None:
+    """Refuse gold entities that stand only in `doc.spans` and overlap, from which a tag chain would learn nothing.
+
+    doc (Doc): a reference without `doc.ents`. name (str): of the component.
+    RAISES (ValueError): E308 with the first two that overlap.
+    """
+    spans = sorted(doc.spans[GOLD_SPANS], key=lambda span: (span.start, span.end)) if GOLD_SPANS in doc.spans else []
+    for first, second in pairwise(spans):
+        if second.start < first.end:
+            raise ValueError(
+                Errors.E308.format(
+                    name=name,
+                    key=GOLD_SPANS,
+                    first=f"'{first.text}' ({first.label_})",
+                    second=f"'{second.text}' ({second.label_})",
+                    text=repr(doc.text[:80]),
+                )
+            )
