@@ -94,9 +94,7 @@ def build(checkpoint: Any, pipeline: Iterable[str], upstreams: dict[str, str] | 
 def make_examples(nlp: Language, sentences: Iterable = SENTENCES) -> list[Example]:
     """Examples with entities and all cats annotated."""
     return [
-        Example.from_dict(
-            nlp.make_doc(text), {"entities": ents, "cats": {label: float(label == cat) for label in LABELS}}
-        )
+        Example.from_dict(nlp.make_doc(text), {"entities": ents, "cats": {label: float(label == cat) for label in LABELS}})
         for text, ents, cat in sentences
     ]
 

@@ -56,9 +56,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks_of(page, "python")], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page, "python")], ids=lambda page: page.name)
 def test_python_blocks_run(page, folder):
     namespace = {"__name__": "__main__"}
     for block in blocks_of(page, "python"):
@@ -74,9 +72,7 @@ def test_skipped_blocks_say_why(page):
 
 
 def test_blocks_are_found_with_line_and_reason():
-    page = (
-        "a\n```python\nx = 1\n```\n\n<!-- no-run: needs a GPU -->\n```python\ny = 2\n```\n```bash\nls\n```\n"
-    )
+    page = "a\n```python\nx = 1\n```\n\n<!-- no-run: needs a GPU -->\n```python\ny = 2\n```\n```bash\nls\n```\n"
     assert find_blocks(page) == [
         Block("python", "x = 1\n", 3, None),
         Block("python", "y = 2\n", 8, "needs a GPU"),
@@ -153,7 +149,6 @@ def without_wheel(command: str) -> str:
 YOUR_DATA = ROOT / "docs" / "your-data.md"
 
 
-@pytest.mark.skipif(not YOUR_DATA.exists(), reason="docs/your-data.md is not written yet")
 def test_your_data_page_runs_up_to_the_wheel(folder):
     run_commands(YOUR_DATA, folder, without_wheel)
     assert list(folder.glob("packages/*/setup.py"))
@@ -161,7 +156,6 @@ def test_your_data_page_runs_up_to_the_wheel(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not YOUR_DATA.exists(), reason="docs/your-data.md is not written yet")
 def test_your_data_page_leaves_a_wheel(folder):
     run_commands(YOUR_DATA, folder, short_training)
     (wheel,) = folder.glob("packages/*/dist/*.whl")

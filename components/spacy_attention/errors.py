@@ -98,8 +98,8 @@ class Errors(metaclass=_WithCodes):
         "`nlp.initialize()`, or initialize again."
     )
     E305 = (
-        "Labels {labels} are all true for one text in component '{name}', but it is exclusive: expected one at most. Text: {text}. Correct the "
-        "annotation, or set `exclusive = false`."
+        "Labels {labels} are all true for one text in component '{name}', but it is exclusive: expected one at most. Text: {text}. "
+        "Correct the annotation, or set `exclusive = false`."
     )
     E306 = "A label must be a non-empty string, but component '{name}' was given {found}."
     E307 = (

@@ -144,7 +144,7 @@ def test_sourced_head_on_a_new_backbone(overfit, tiny_checkpoint, tmp_path):
     source = spacy.load(tmp_path)
     nlp = spacy.blank("en")
     helpers.add_backbone(nlp, tiny_checkpoint)
-    nlp.get_pipe(BACKBONE).initialize(lambda: [])
+    nlp.get_pipe(BACKBONE).initialize(list)
     nlp.add_pipe(NER, source=source)
     gradients = helpers.gradients_of(nlp, helpers.make_examples(nlp))
     assert abs(helpers.of_component(gradients, BACKBONE)[f"{BACKBONE}/transformer.embeddings.LayerNorm.bias"]).max() > 1e-3

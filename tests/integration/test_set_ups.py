@@ -9,7 +9,7 @@ from thinc.api import fix_random_seed
 from spacy_attention.training.optimizer import create_adamw
 
 from .. import helpers
-from ..helpers import BACKBONE, EMBED, ENCODER, NER, STOCK_LISTENER, TEXTCAT, TOK2VEC_LISTENER, WIDTH
+from ..helpers import BACKBONE, EMBED, NER, STOCK_LISTENER, TEXTCAT, TOK2VEC_LISTENER, WIDTH
 
 TEXTS = [text for text, _, _ in helpers.SENTENCES]
 

@@ -35,8 +35,7 @@ def test_equals_comparing_every_token_with_every_piece(tokens, pieces):
     first, last = align_offsets(*(numpy.array(x, dtype="int64") for x in (*tokens, *pieces)))
     found = [list(range(a, b)) for a, b in zip(first, last, strict=True)]
     expected = [
-        [j for j, (c, d) in enumerate(zip(*pieces, strict=True)) if max(a, c) < min(b, d)]
-        for a, b in zip(*tokens, strict=True)
+        [j for j, (c, d) in enumerate(zip(*pieces, strict=True)) if max(a, c) < min(b, d)] for a, b in zip(*tokens, strict=True)
     ]
     assert found == expected
 

@@ -27,8 +27,7 @@ def make_docs(texts=TEXTS) -> list[Doc]:
 
 def hidden_of(batch) -> list[numpy.ndarray]:
     return [
-        data.model_output.last_hidden_state[0] if len(data.model_output) else numpy.zeros((0, WIDTH))
-        for data in batch.doc_data
+        data.model_output.last_hidden_state[0] if len(data.model_output) else numpy.zeros((0, WIDTH)) for data in batch.doc_data
     ]
 
 
@@ -86,7 +85,7 @@ def test_long_document_through_windows_equals_hugging_face(tiny_checkpoint, refe
         assert same, piece
         # The chosen window is nearly the most central: tokens have up to a few pieces.
         from_edge = {start: min(piece - start, start + capacity - 1 - piece) for start in holding}
-        inner = 0 < min(holding) and max(holding) < beyond
+        inner = min(holding) > 0 and max(holding) < beyond
         assert not inner or max(from_edge[start] for start in same) >= max(from_edge.values()) - 4
 
 

@@ -103,9 +103,7 @@ def test_checkpoint_without_a_fast_tokenizer(tiny_checkpoint, tmp_path, monkeypa
         backbone(tiny_checkpoint).initialize()
 
 
-@pytest.mark.parametrize(
-    "architecture", ["spacy-transformers.TransformerModel.v1", "spacy-transformers.TransformerModel.v3"]
-)
+@pytest.mark.parametrize("architecture", ["spacy-transformers.TransformerModel.v1", "spacy-transformers.TransformerModel.v3"])
 def test_stock_block_under_our_factory(tiny_checkpoint, architecture):
     block = {
         "@architectures": architecture,
@@ -162,7 +160,10 @@ def test_hidden_states_equal_those_of_the_checkpoint(tiny_checkpoint):
 @pytest.mark.parametrize("budget", [1, 40, 100_000])
 def test_budget_changes_no_vector(tiny_checkpoint, budget):
     texts = [text for text, _, _ in helpers.SENTENCES] + [" ".join([TEXT] * 20)]
-    found, expected = backbone(tiny_checkpoint, window=32, stride=16, budget=budget), backbone(tiny_checkpoint, window=32, stride=16)
+    found, expected = (
+        backbone(tiny_checkpoint, window=32, stride=16, budget=budget),
+        backbone(tiny_checkpoint, window=32, stride=16),
+    )
     for nlp in (found, expected):
         nlp.initialize()
     for one, other in zip(found.pipe(texts), expected.pipe(texts), strict=True):
@@ -240,7 +241,9 @@ def test_what_counts_as_a_backbone(tiny_checkpoint):
     assert [stands_on_backbone(x) for x in (listener, stock, embed)] == [True, True, False]
 
 
-@pytest.mark.parametrize("arguments", [{}, {"norm": "post"}, {"positions": "sinusoidal"}, {"mask": "causal"}, {"depth": 3, "ff_width": 8}])
+@pytest.mark.parametrize(
+    "arguments", [{}, {"norm": "post"}, {"positions": "sinusoidal"}, {"mask": "causal"}, {"depth": 3, "ff_width": 8}]
+)
 def test_sizes_survive_saving(tiny_checkpoint, arguments):
     def make():
         nlp = backbone(tiny_checkpoint)

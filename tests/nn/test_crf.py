@@ -101,9 +101,7 @@ def test_gradients_by_finite_differences(lengths):
     allowed = torch.ones(emissions.shape, dtype=torch.bool)
     allowed[0] = False
     allowed[0, [0, 1]] = True
-    assert torch.autograd.gradcheck(
-        lambda e, t: negative_log_likelihood(e, lengths, t, allowed), (emissions, transitions)
-    )
+    assert torch.autograd.gradcheck(lambda e, t: negative_log_likelihood(e, lengths, t, allowed), (emissions, transitions))
 
 
 def test_ragged_batch_equals_documents_alone():

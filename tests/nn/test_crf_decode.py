@@ -63,9 +63,7 @@ def test_spans_that_start_at_a_token_and_none_starts_sum_to_one_by_enumeration()
     found = confidences(emissions, lengths, transitions, spans)
     for token in range(4):
         starts = sum(p for (_, start, _, _), p in zip(spans, found.tolist(), strict=True) if start == token)
-        none = sum(
-            p for tags, p in probabilities.items() if all(start != token for start, _, _ in spans_of(tags, 2))
-        )
+        none = sum(p for tags, p in probabilities.items() if all(start != token for start, _, _ in spans_of(tags, 2)))
         assert starts + none == pytest.approx(1.0, abs=1e-9)
 
 

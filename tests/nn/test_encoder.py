@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 
+from spacy_attention.nn import encoder as encoder_module
 from spacy_attention.nn.encoder import Block, Encoder, EncoderSizes, below_top, build_encoder
 
 WIDTH = 12
@@ -121,6 +122,23 @@ def test_padding_changes_neither_output_nor_gradient_of_short_documents():
     for other in seen[1:]:
         for a, b in zip(seen[0], other, strict=True):
             torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_groups_change_neither_output_nor_gradient(norm, monkeypatch):
+    model = encoder(norm=norm, positions="sinusoidal", mask="causal")
+    lengths = torch.tensor([3, 0, 7, 1, 7, 2])
+    rows = torch.randn(20, WIDTH)
+    dY, seen = torch.randn(20, WIDTH), []
+    for padded_rows in (10_000, 14, 1):
+        monkeypatch.setattr(encoder_module, "PADDED_ROWS", padded_rows)
+        X = rows.clone().requires_grad_()
+        Y = model(X, lengths)
+        Y.backward(dY)
+        seen.append((Y.detach(), X.grad))
+    for other in seen[1:]:
+        for a, b in zip(seen[0], other, strict=True):
+            torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("others", [[], [9]])

@@ -18,7 +18,7 @@ from ..helpers import BACKBONE, ENCODER, NER, TEXTCAT
 ORDERS = [(BACKBONE, *order) for order in permutations([ENCODER, TEXTCAT, NER])]
 # What a head that stands after the encoder listens to; before it there is only the backbone.
 BINDINGS = [
-    (order, {head: source for head, source in zip((TEXTCAT, NER), sources, strict=True)})
+    (order, dict(zip((TEXTCAT, NER), sources, strict=True)))
     for order in ORDERS
     for sources in [("nearest", "nearest"), (BACKBONE, "nearest"), ("nearest", BACKBONE), (BACKBONE, BACKBONE)]
     if not any(x == BACKBONE and order.index(h) < order.index(ENCODER) for h, x in zip((TEXTCAT, NER), sources, strict=True))
@@ -178,9 +178,7 @@ def test_hand_written_loop_trains_shared_components(make_nlp, make_optimizer):
     helpers.initialize(nlp)
     before = helpers.weights_of(nlp)
     optimizer = make_optimizer(1e-3)
-    totals = [
-        sum(nlp.update(helpers.fresh(nlp, helpers.make_examples(nlp)), sgd=optimizer).values()) for _ in range(8)
-    ]
+    totals = [sum(nlp.update(helpers.fresh(nlp, helpers.make_examples(nlp)), sgd=optimizer).values()) for _ in range(8)]
     assert totals[-1] < 0.8 * totals[0]
     after = helpers.weights_of(nlp)
     still = [key for key in before if numpy.array_equal(before[key], after[key])]

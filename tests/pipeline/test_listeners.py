@@ -141,9 +141,7 @@ def test_freezing_in_a_second_phase(trained):
     examples = helpers.make_examples(trained)
     helpers.accumulate(trained, examples, exclude=[NER])
     helpers.Recorder().finish(trained, exclude=[NER])
-    losses = helpers.accumulate(
-        trained, examples[:3], exclude=[BACKBONE, ENCODER], annotates=[BACKBONE, ENCODER]
-    )
+    losses = helpers.accumulate(trained, examples[:3], exclude=[BACKBONE, ENCODER], annotates=[BACKBONE, ENCODER])
     assert losses[NER] > 0
 
 

@@ -89,9 +89,7 @@ def _plan(model: Model, pieces: list[Pieces], aligned: list[tuple[Ints, Ints]], 
         columns = numpy.arange(n_pieces) - cuts[owner, 0] + len(special.before)
         inner = numpy.stack([owner, columns], axis=1) + [len(windows), 0]
         source.append(numpy.concatenate([[[len(windows), 0]], inner]))
-        windows.extend(
-            numpy.concatenate([special.before, doc_pieces.ids[a:b], special.after]).astype("int64") for a, b in cuts
-        )
+        windows.extend(numpy.concatenate([special.before, doc_pieces.ids[a:b], special.after]).astype("int64") for a, b in cuts)
     return _micro_batches(model, windows, source, special.pad)
 
 
@@ -115,9 +113,7 @@ def _micro_batches(model: Model, windows: list[Ints], source: list[Ints], pad: i
     return groups, xp2torch(order, device=device)
 
 
-def _split(
-    docs: list[Doc], pieces: list[Pieces], aligned: list[tuple[Ints, Ints]], rows: Floats2d
-) -> list[TransformerData]:
+def _split(docs: list[Doc], pieces: list[Pieces], aligned: list[tuple[Ints, Ints]], rows: Floats2d) -> list[TransformerData]:
     data, start = [], 0
     parts = iter(zip(pieces, aligned, strict=True))
     for doc in docs:

@@ -63,9 +63,7 @@ class Link:
 
 def listener_layer(upstream_name: str) -> Model[list[Doc], Ragged]:
     """upstream_name (str): see `Link`. RETURNS (Model): documents in, Ragged of (tokens, nO) float32 out."""
-    return Model(
-        "attention-listener", forward, init=init, dims={"nO": None}, attrs={"link": Link(upstream_name)}
-    )
+    return Model("attention-listener", forward, init=init, dims={"nO": None}, attrs={"link": Link(upstream_name)})
 
 
 def get_link(node: Model) -> Link | None:

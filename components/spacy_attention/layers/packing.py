@@ -25,9 +25,7 @@ def forward(model: Model, X: TokenVectors, is_train: bool) -> tuple[Ragged, Back
 
     # Stock layers give empty documents an array of width 0, which does not stack with the others.
     filled = [x for x in X if len(x)]
-    rows = (
-        model.ops.flatten(filled) if filled else model.ops.alloc2f(0, max((x.shape[1] for x in X), default=0))
-    )
+    rows = model.ops.flatten(filled) if filled else model.ops.alloc2f(0, max((x.shape[1] for x in X), default=0))
     return Ragged(rows, lengths), backprop
 
 

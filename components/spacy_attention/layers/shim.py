@@ -84,9 +84,7 @@ class TorchShim(Shim):
             and adds to the gradients of weights and inputs.
         """
         dtype = resolve_precision(self.precision, self.device)
-        with _training(self.module, dropout), torch.autocast(
-            self.device.type, torch.bfloat16, enabled=dtype is torch.bfloat16
-        ):
+        with _training(self.module, dropout), torch.autocast(self.device.type, torch.bfloat16, enabled=dtype is torch.bfloat16):
             outputs = _map_tensors(_to_float32, self.module(*inputs))
 
         def backprop(*d_outputs: Tensor) -> None:

@@ -31,9 +31,7 @@ def torch_layer(
     RETURNS (Model): input Ragged of (tokens, nI) float32; output the module's tensor, or tuple of tensors, as float32 arrays.
     """
     shim = TorchShim(build, component=component, precision=precision, below_top=below_top)
-    return Model(
-        name, forward, dims={"nI": None, "nO": None}, attrs={"dropout_rate": dropout}, shims=[shim]
-    )
+    return Model(name, forward, dims={"nI": None, "nO": None}, attrs={"dropout_rate": dropout}, shims=[shim])
 
 
 def forward(model: Model, X: Ragged, is_train: bool) -> tuple[Any, Backprop]:

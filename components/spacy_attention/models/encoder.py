@@ -116,8 +116,7 @@ def stands_on_backbone(tok2vec: Model) -> bool:
     """tok2vec (Model): any. RETURNS (bool): whether its vectors come from a pretrained transformer."""
     nodes = list(tok2vec.walk())
     return any(
-        get_link(node) is not None or isinstance(node, TransformerListener) or node.name == "attention-backbone"
-        for node in nodes
+        get_link(node) is not None or isinstance(node, TransformerListener) or node.name == "attention-backbone" for node in nodes
     )
 
 

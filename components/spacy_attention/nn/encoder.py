@@ -69,6 +69,12 @@ class Block(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(sizes.width)
         self.dropout = nn.Dropout(0.0)
 
+    def start_as_identity(self) -> None:
+        """Set the output projections of both branches to zero."""
+        for linear in (self.attention.project_out, self.feed_forward.project_out):
+            nn.init.zeros_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
     def forward(self, X: Tensor, mask: Tensor) -> Tensor:
         """X (Tensor): (batch, tokens, width); mask (Tensor): (batch, tokens) bool. RETURNS (Tensor): as X."""
         if self.pre:
@@ -87,18 +93,14 @@ class Encoder(nn.Module):
         self.project = nn.Identity() if same_width else nn.Linear(sizes.input_width, sizes.width)
         self.positions = POSITIONS[sizes.positions](sizes.width)
         self.dropout = nn.Dropout(0.0)
-        self.blocks = nn.ModuleList(Block(sizes) for _ in range(sizes.depth))
+        blocks = [Block(sizes) for _ in range(sizes.depth)]
+        self.blocks = nn.ModuleList(blocks)
         final_norm = sizes.norm == "pre" and not sizes.identity
         self.norm = nn.LayerNorm(sizes.width) if final_norm else nn.Identity()
         self.starts_as_identity = sizes.identity
         if sizes.identity:
-            self._start_as_identity()
-
-    def _start_as_identity(self) -> None:
-        for block in self.blocks:
-            for linear in (block.attention.project_out, block.feed_forward.project_out):
-                nn.init.zeros_(linear.weight)
-                nn.init.zeros_(linear.bias)
+            for block in blocks:
+                block.start_as_identity()
 
     def forward(self, rows: Tensor, lengths: Tensor) -> Tensor:
         """Encode the documents of a batch.

@@ -147,9 +147,7 @@ class AttentionBackbone(SharedComponent, Transformer):
             if isinstance(listener, TransformerListener):
                 listener.receive(batch_id, batch.doc_data, add_gradient)
 
-    def initialize(
-        self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None
-    ) -> None:
+    def initialize(self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None) -> None:
         """Read the checkpoint, and tell the listeners its width.
 
         get_examples (Callable): not used. nlp (Language | None): not used; listeners are bound when the pipeline is put together.

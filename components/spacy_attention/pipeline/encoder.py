@@ -41,9 +41,7 @@ upstream = "nearest"
 
 
 @Language.factory("attention_encoder", assigns=["doc.tensor"], default_config=DEFAULT_CONFIG)
-def make_attention_encoder(
-    nlp: Language, name: str, model: Model[list[Doc], TokenVectors]
-) -> "AttentionEncoder":
+def make_attention_encoder(nlp: Language, name: str, model: Model[list[Doc], TokenVectors]) -> "AttentionEncoder":
     """Make the encoder component.
 
     model (Model): `spacy-attention.AttentionEncoder.v1`, or any layer from documents to token vectors.
@@ -113,15 +111,11 @@ class AttentionEncoder(SharedComponent, TrainablePipe):
         docs = [eg.predicted for eg in examples]
         Y, backprop = self.model.begin_update(docs)
         vectors, backprop_pack = to_ragged()(Y, is_train=True)
-        gradients = self.collect_gradients(
-            lambda d_rows: backprop(backprop_pack(Ragged(d_rows, vectors.lengths)))
-        )
+        gradients = self.collect_gradients(lambda d_rows: backprop(backprop_pack(Ragged(d_rows, vectors.lengths))))
         self.deliver(docs, vectors, lambda d_vectors: gradients.add(d_vectors.dataXd))
         return losses
 
-    def initialize(
-        self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None
-    ) -> None:
+    def initialize(self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None) -> None:
         """Build the encoder, and tell the listeners its width.
 
         get_examples (Callable): gives training examples; ten are looked at. nlp (Language | None): not used.

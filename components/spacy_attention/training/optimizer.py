@@ -102,9 +102,11 @@ class AdamW(Optimizer):
         collected, self._collected = self._collected, {}
         if not collected:
             return
+        parameters = [parameter for parameter, _ in collected.values()]
+        # Gradients of a batch whose collection has just begun: they are of the next step.
+        waiting = [parameter.grad for parameter in parameters]
         for parameter, gradient in collected.values():
             parameter.grad = gradient
-        parameters = [parameter for parameter, _ in collected.values()]
         if self.grad_clip:
             torch.nn.utils.clip_grad_norm_(parameters, self.grad_clip, foreach=True)
         for group in self._torch.param_groups:
@@ -112,8 +114,8 @@ class AdamW(Optimizer):
         self._torch.step()
         # The fused kernel does not count as a change; who keeps copies of the weights must see that there was one.
         torch.autograd.graph.increment_version(parameters)
-        for parameter in parameters:
-            parameter.grad = None
+        for parameter, gradient in zip(parameters, waiting, strict=True):
+            parameter.grad = gradient
 
     def step_schedules(self) -> None:
         """Apply what was collected at the rates of this step, then move every schedule to the next."""
