@@ -59,7 +59,7 @@ def run_side(side: str, args: argparse.Namespace) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     docs = count_docs(args.train)
     per_epoch = math.ceil(docs / BATCH_DOCS)
-    steps = args.max_steps or per_epoch * args.epochs
+    steps = args.max_steps or per_epoch * (args.epochs if side == "stock" else args.our_epochs)
     config = folder / "config.cfg" if side == "stock" else args.config
     if side == "stock":
         weights = args.checkpoint or find_checkpoint(DEFAULT_CHECKPOINT)
@@ -199,7 +199,8 @@ def _parse_args() -> argparse.Namespace:
     parser.add_argument("--only", choices=("stock", "ours"), help="run one side; the file keeps the other")
     parser.add_argument("--config", type=Path, default=Path("configs/default.cfg"), help="our side")
     parser.add_argument("--checkpoint", help="folder of the stock side's weights; default: MiniLM")
-    parser.add_argument("--epochs", type=int, default=8, help="passes over the training data, of both sides")
+    parser.add_argument("--epochs", type=int, default=8, help="of the stock side")
+    parser.add_argument("--our-epochs", type=int, default=5, help="of our side")
     parser.add_argument("--max-steps", type=int, default=0, help="stop early, to try the script; 0 for never")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seed", type=int, default=0)

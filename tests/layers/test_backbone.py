@@ -4,7 +4,10 @@ import spacy
 import torch
 from spacy.tokens import Doc
 from thinc.api import Adam, Model
-from transformers import AutoModel, AutoTokenizer
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+from transformers import AutoModel, AutoTokenizer, GPT2Config, GPT2Model, PreTrainedTokenizerFast
 
 from spacy_attention.layers.alignment import token_offsets
 from spacy_attention.models.backbone import build_transformer_backbone
@@ -202,3 +205,30 @@ def test_bfloat16_is_close_and_float32_outside(tiny_checkpoint):
 def test_window_longer_than_the_checkpoint_takes(tiny_checkpoint):
     with pytest.raises(ValueError, match=r"E106\].*'window'.*at most 512 .*found 513"):
         make_model(tiny_checkpoint, window=513)
+
+
+@pytest.fixture
+def without_special_pieces(tmp_path):
+    """A random GPT-2 whose tokenizer puts nothing around a text."""
+    words = Tokenizer(WordLevel({"[UNK]": 0, "a": 1, "b": 2}, "[UNK]"))
+    words.pre_tokenizer = Whitespace()
+    PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]").save_pretrained(tmp_path)
+    torch.manual_seed(0)
+    GPT2Model(GPT2Config(vocab_size=3, n_positions=64, n_embd=8, n_layer=1, n_head=2)).save_pretrained(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("texts", [["  "], ["a b", "  ", "", "b"], ["a " * 90]])
+def test_tokenizer_without_special_pieces(without_special_pieces, texts):
+    model = make_model(without_special_pieces, window=32, stride=16)
+    batch = model.predict(make_docs(texts))
+    for text, data in zip(texts, batch.doc_data, strict=True):
+        n_words = len(text.split())
+        assert data.align.dataXd.reshape(-1).tolist() == list(range(1, n_words + 1))
+        if text:
+            assert data.model_output.last_hidden_state.shape == (1, n_words + 1, 8)
+    if texts[0] == "a b":
+        theirs = AutoModel.from_pretrained(without_special_pieces).eval()
+        with torch.no_grad():
+            expected = theirs(torch.tensor([[1, 2]])).last_hidden_state[0]
+        numpy.testing.assert_allclose(batch.doc_data[0].model_output.last_hidden_state[0, 1:], expected, atol=1e-5)

@@ -15,7 +15,7 @@ def test_cut_by_hand():
     assert cut_windows(10, 4, 3).tolist() == [[0, 4], [3, 7], [6, 10]]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(n_pieces=st.integers(0, 80), sizes=sizes)
 def test_windows_cover_everything_and_none_is_inside_another(n_pieces, sizes):
     capacity, stride = sizes
@@ -31,7 +31,7 @@ def test_windows_cover_everything_and_none_is_inside_another(n_pieces, sizes):
 token_lengths = st.lists(st.integers(0, 9), max_size=25)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(lengths=token_lengths, sizes=sizes)
 # Windows [0, 5) and [2, 7) overlap in three pieces; a token of four, [1, 5), fits only the first.
 @example(lengths=[1, 4, 2], sizes=(5, 3))
@@ -51,7 +51,7 @@ def test_every_piece_has_one_window_that_contains_it_and_tokens_stay_whole(lengt
             assert len(set(owner[a:b])) <= 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(n_pieces=st.integers(1, 80), sizes=sizes)
 def test_tokens_of_one_piece_get_their_most_central_window(n_pieces, sizes):
     windows = cut_windows(n_pieces, *sizes)
@@ -92,7 +92,7 @@ def test_expand_ranges_equals_a_loop(ranges):
     assert expand_ranges(starts, lengths).tolist() == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(lengths=st.lists(st.integers(0, 30), max_size=40), budget=st.integers(1, 100))
 def test_groups_hold_each_window_once_within_the_budget(lengths, budget):
     groups = group_by_budget(numpy.array(lengths, dtype="int64"), budget)

@@ -89,7 +89,9 @@ def _plan(model: Model, pieces: list[Pieces], aligned: list[tuple[Ints, Ints]], 
         columns = numpy.arange(n_pieces) - cuts[owner, 0] + len(special.before)
         inner = numpy.stack([owner, columns], axis=1) + [len(windows), 0]
         source.append(numpy.concatenate([[[len(windows), 0]], inner]))
-        windows.extend(numpy.concatenate([special.before, doc_pieces.ids[a:b], special.after]).astype("int64") for a, b in cuts)
+        ids = [numpy.concatenate([special.before, doc_pieces.ids[a:b], special.after]).astype("int64") for a, b in cuts]
+        # A text without pieces, under a tokenizer that adds none, still needs something to read.
+        windows.extend(x if len(x) else numpy.array([special.pad]) for x in ids)
     return _micro_batches(model, windows, source, special.pad)
 
 

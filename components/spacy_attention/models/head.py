@@ -1,7 +1,10 @@
 """What the two head architectures share: token vectors, packed, into one torch layer."""
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy
+from numpy.typing import NDArray
 from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Ragged
@@ -11,17 +14,29 @@ from ..types import Backprop, TokenVectors
 from .tokens import packed_tokens
 from .width import known_width
 
+FeatureFunction = Callable[[list[Doc]], NDArray[numpy.float32]]
 
-def head_model(tok2vec: Model[list[Doc], TokenVectors], layer: Model[Ragged, Any]) -> Model[list[Doc], Any]:
+
+def head_model(
+    tok2vec: Model[list[Doc], TokenVectors],
+    layer: Model[Ragged, Any],
+    *,
+    features: FeatureFunction | None = None,
+    n_features: int = 0,
+) -> Model[list[Doc], Any]:
     """Put a layer on a tok2vec block.
 
     tok2vec (Model): documents in, token vectors out.
     layer (Model): from `torch_layer`; built by `create_head` once the number of outputs is known.
+    features (Callable | None): gives further columns for the token vectors, (tokens, n_features) float32; not learned.
+    n_features (int): how many.
     RETURNS (Model): documents in, the layer's output out. Refs `tok2vec` and `layer`.
     """
     model: Model[list[Doc], Any] = Model(
         layer.name + "-model", forward, init=init, layers=[tok2vec, to_ragged(), layer], dims={"nO": None}
     )
+    model.attrs["features"] = features
+    model.attrs["n_features"] = n_features
     model.set_ref("tok2vec", tok2vec)
     model.set_ref("layer", layer)
     return model
@@ -29,7 +44,7 @@ def head_model(tok2vec: Model[list[Doc], TokenVectors], layer: Model[Ragged, Any
 
 def init(model: Model, X: Any = None, Y: Any = None) -> None:
     """Take the input width from the tok2vec block. model (Model): from `head_model`. X: documents to run it on."""
-    model.get_ref("layer").set_dim("nI", known_width(model.get_ref("tok2vec"), X))
+    model.get_ref("layer").set_dim("nI", known_width(model.get_ref("tok2vec"), X) + model.attrs["n_features"])
 
 
 def create_head(model: Model, n_outputs: int, **sizes: int) -> None:
@@ -49,10 +64,20 @@ def create_head(model: Model, n_outputs: int, **sizes: int) -> None:
 def forward(model: Model, docs: list[Doc], is_train: bool) -> tuple[Any, Backprop]:
     """docs (list[Doc]): of the batch. RETURNS (tuple): the layer's output, and a callback from its gradient to the documents."""
     tok2vec, pack, layer = model.layers
-    packed, _, backprop_tokens = packed_tokens(tok2vec, pack, docs, layer.get_dim("nI"), is_train)
-    Y, backprop_layer = layer(packed, is_train)
+    width = layer.get_dim("nI") - model.attrs["n_features"]
+    packed, _, backprop_tokens = packed_tokens(tok2vec, pack, docs, width, is_train)
+    Y, backprop_layer = layer(_add_features(model, packed, docs), is_train)
 
     def backprop(dY: Any) -> Any:
-        return backprop_tokens(backprop_layer(dY))
+        d_packed = backprop_layer(dY)
+        return backprop_tokens(Ragged(model.ops.as_contig(d_packed.dataXd[:, :width]), d_packed.lengths))
 
     return Y, backprop
+
+
+def _add_features(model: Model, packed: Ragged, docs: list[Doc]) -> Ragged:
+    features: FeatureFunction | None = model.attrs["features"]
+    if features is None:
+        return packed
+    columns = model.ops.asarray2f(features(docs))
+    return Ragged(model.ops.xp.concatenate([packed.dataXd, columns], axis=1), packed.lengths)

@@ -1,4 +1,4 @@
-"""The entity annotation of an example as the tags that each predicted token may have."""
+"""Which tags each token may have: what the annotation of an example leaves possible, and what whitespace rules out."""
 
 from collections.abc import Mapping, Sequence
 
@@ -31,6 +31,19 @@ def gold_tags(example: Example, labels: Sequence[str]) -> Allowed:
         return _from_reference(example.reference, {label: i for i, label in enumerate(labels)})
     columns = {tag: i for i, tag in enumerate(tags.tag_names(labels))}
     return tags.allowed_tags(example.get_aligned_ner(), columns)
+
+
+def whitespace_bounds(docs: Sequence[Doc], n_labels: int) -> Allowed:
+    """The tags that no entity may have on a token of whitespace: it neither starts nor ends one.
+
+    docs (Sequence[Doc]): of the batch. n_labels (int): of the component.
+    RETURNS (Allowed): (tokens, tags) bool, True = ruled out.
+    """
+    spaces = numpy.concatenate([*(doc.to_array("IS_SPACE").reshape(-1) for doc in docs), numpy.zeros(0)]).astype(bool)
+    bounds = numpy.ones(tags.n_tags(n_labels), dtype=bool)
+    bounds[0] = False
+    bounds[1 + n_labels : 1 + 2 * n_labels] = False
+    return spaces[:, None] & bounds
 
 
 def _same_tokens(predicted: Doc, reference: Doc) -> bool:

@@ -14,11 +14,11 @@ from thinc.types import Floats2d
 from ..errors import Errors
 from ..models.head import create_head
 from ..nn import tags
-from ..nn.crf import negative_log_likelihood
+from ..nn.crf import NEVER, negative_log_likelihood
 from ..nn.crf_decode import score_spans, span_log_probability, viterbi
 from ..types import EntityPrediction
 from .checks import check_flat
-from .gold_tags import gold_tags, is_annotated
+from .gold_tags import gold_tags, is_annotated, whitespace_bounds
 from .head import Head
 
 DEFAULT_CONFIG = Config().from_str("""
@@ -26,6 +26,7 @@ DEFAULT_CONFIG = Config().from_str("""
 
 [attention_ner.model]
 @architectures = "spacy-attention.NerHead.v1"
+case = true
 dropout = 0.1
 
 [attention_ner.model.tok2vec]
@@ -76,6 +77,7 @@ class AttentionNer(Head):
         """docs (Iterable[Doc]): any. RETURNS (list): per document its entities in text order."""
         docs = list(docs)
         emissions, transitions = (torch.as_tensor(x) for x in _to_numpy(self.model.predict(docs)))
+        emissions = emissions.masked_fill(torch.as_tensor(whitespace_bounds(docs, len(self.labels))), NEVER)
         lengths = torch.tensor([len(doc) for doc in docs])
         names = tags.tag_names(self.labels)
         best = [names[column] for column in viterbi(emissions, lengths, transitions).tolist()]
@@ -137,7 +139,9 @@ class AttentionNer(Head):
         allowed = numpy.concatenate([*(self._allowed(eg) for eg in examples), numpy.zeros((0, emissions.shape[1]), bool)])
         lengths = torch.tensor([len(eg.predicted) for eg in examples], device=emissions.device)
         annotated = torch.as_tensor(allowed, device=emissions.device)
-        loss = negative_log_likelihood(emissions, lengths, transitions, annotated)
+        docs = [eg.predicted for eg in examples]
+        ruled_out = torch.as_tensor(whitespace_bounds(docs, len(self.labels)), device=emissions.device) & ~annotated
+        loss = negative_log_likelihood(emissions.masked_fill(ruled_out, NEVER), lengths, transitions, annotated)
         loss.backward()
         return float(loss.detach()), (torch2xp(emissions.grad), torch2xp(transitions.grad))
 
