@@ -96,8 +96,10 @@ def init(model: Model, X: Any = None, Y: Any = None) -> None:
     if shim.ready:
         return
     shim.load_checkpoint(model.attrs["name"])
-    longest = getattr(shim.transformer.config, "max_position_embeddings", None)
-    if longest is not None and longest < model.attrs["window"]:
+    positions = getattr(shim.transformer.config, "max_position_embeddings", None) or float("inf")
+    # RoBERTa's table has two rows more than a text may have pieces; its tokenizer knows.
+    longest = min(positions, shim.tokenizer.model_max_length)
+    if longest < model.attrs["window"]:
         raise ValueError(
             Errors.E106.format(
                 field="window", expected=f"at most {longest} pieces for '{model.attrs['name']}'", found=model.attrs["window"]
