@@ -25,12 +25,8 @@ def main() -> int:
 
     RETURNS (int): Exit status.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "wheel", type=Path, help="a wheel of `scripts/package.py`; the plugin's lies beside it"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("wheel", type=Path, help="a wheel of `scripts/package.py`; the plugin's lies beside it")
     parser.add_argument("pipeline", type=Path, help="the trained pipeline that it was made of")
     parser.add_argument("data", type=Path, help=".spacy file whose texts are predicted")
     parser.add_argument("--constraints", type=Path, default=SCRIPTS.parent / "constraints.txt")

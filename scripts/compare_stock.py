@@ -187,15 +187,11 @@ def print_table(result: dict[str, Any]) -> None:
 
 
 def _parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", type=Path, default=Path("corpus/snips/train.spacy"))
     parser.add_argument("--dev", type=Path, default=Path("corpus/snips/dev.spacy"))
     parser.add_argument("--test", type=Path, default=Path("corpus/snips/test.spacy"))
-    parser.add_argument(
-        "--output", type=Path, default=Path("training/compare"), help="models and compare.json"
-    )
+    parser.add_argument("--output", type=Path, default=Path("training/compare"), help="models and compare.json")
     parser.add_argument("--only", choices=("stock", "ours"), help="run one side; the file keeps the other")
     parser.add_argument("--config", type=Path, default=Path("configs/default.cfg"), help="our side")
     parser.add_argument("--checkpoint", help="folder of the stock side's weights; default: MiniLM")

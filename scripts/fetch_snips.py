@@ -42,9 +42,7 @@ def main() -> int:
 
     RETURNS (int): Exit status, 1 when a file is missing or wrong.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("assets/snips"))
     output = parser.parse_args().output
     corpora = os.environ.get("SPACY_ATTENTION_DATA")

@@ -25,9 +25,7 @@ LICENCE_TEXTS = SCRIPTS / "licences"
 
 def main() -> None:
     """Build what the command line asks for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pipeline", type=Path, help="folder that `spacy train` wrote")
     parser.add_argument("output", type=Path, help="folder for the wheels")
     parser.add_argument("--name", required=True, help="name of the package, without the language")
@@ -81,9 +79,7 @@ def build_plugin(scratch: Path) -> Path:
             shutil.copytree(ROOT / name, source / name, ignore=ignore)
         else:
             shutil.copy(ROOT / name, source / name)
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--outdir", str(target), str(source)], check=True
-    )
+    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", str(target), str(source)], check=True)
     return _only_wheel(target)
 
 

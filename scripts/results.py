@@ -72,9 +72,7 @@ def make_cell(values: list[float]) -> str:
     return f"{mean} ± {100 * statistics.stdev(values):.2f}" if len(values) > 1 else mean
 
 
-def make_result(
-    args: argparse.Namespace, columns: list[str], rows: list[list[str]], versions: dict[str, Any]
-) -> dict[str, Any]:
+def make_result(args: argparse.Namespace, columns: list[str], rows: list[list[str]], versions: dict[str, Any]) -> dict[str, Any]:
     """Put a table together with what one needs to make it again.
 
     args (argparse.Namespace): `title`, `command` and `notes`.
@@ -115,9 +113,7 @@ def make_section(file: Path) -> str:
     if missing := [key for key in KEYS if key not in data]:
         raise ValueError(f"{file} lacks {', '.join(missing)}; expected {', '.join(KEYS)}.")
     if bad := [row for row in data["rows"] if len(row) != len(data["columns"])]:
-        raise ValueError(
-            f"{file}: {len(data['columns'])} columns, but a row with {len(bad[0])} cells: {bad[0]}."
-        )
+        raise ValueError(f"{file}: {len(data['columns'])} columns, but a row with {len(bad[0])} cells: {bad[0]}.")
     versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
     notes = f"\n{data['notes']}\n" if data["notes"] else ""
     return (
@@ -154,9 +150,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     parser.add_argument("--add", type=Path, help="result file to write first")
     parser.add_argument("--title", default="")

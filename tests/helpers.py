@@ -156,10 +156,13 @@ class Recorder:
         gradient *= 0
         return weights, gradient
 
-    def finish(self, nlp: Language, exclude: Iterable[str] = ()) -> dict[str, numpy.ndarray]:
-        """Finish every component, in pipeline order, and give what came."""
-        for name, pipe in nlp.pipeline:
+    def finish(
+        self, nlp: Language, *, exclude: Iterable[str] = (), order: Iterable[str] | None = None
+    ) -> dict[str, numpy.ndarray]:
+        """Finish every component, in pipeline order unless another is given, and give what came."""
+        for name in nlp.pipe_names if order is None else order:
             self._component = name
+            pipe = nlp.get_pipe(name)
             if name not in exclude and hasattr(pipe, "finish_update"):
                 pipe.finish_update(self)
         return self.gradients

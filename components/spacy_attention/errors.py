@@ -39,34 +39,30 @@ class Errors(metaclass=_WithCodes):
         "Component '{name}' has no weights yet. Expected a backbone that was initialized or loaded. Call `nlp.initialize()` "
         "before training, or load a trained pipeline with `spacy.load`."
     )
-    E106 = (
-        "Backbone argument '{field}' must be {expected}, but found {found}. Change it in [components.{{backbone}}.model] of the config."
-    )
+    E106 = "Backbone argument '{field}' must be {expected}, but found {found}. Change it in [components.{{backbone}}.model] of the config."
     E107 = (
         "Factory 'attention_backbone' was given the architecture of a stock transformer, '{found}'. Expected: "
-        "@architectures = \"spacy-attention.TransformerBackbone.v1\". Change that line of the block and drop the arguments "
-        "`get_spans`, `mixed_precision` and `grad_scaler_config`, or use factory = \"transformer\"."
+        '@architectures = "spacy-attention.TransformerBackbone.v1". Change that line of the block and drop the arguments '
+        '`get_spans`, `mixed_precision` and `grad_scaler_config`, or use factory = "transformer".'
     )
     E108 = (
         "The weights saved for '{what}' do not fit the module built from its config: missing {missing}, unexpected {unexpected}, "
         "of another shape {shapes}. The files come from different versions or were mixed; load the whole pipeline folder as it was written."
     )
-    E109 = (
-        "Cannot run on device '{device}': expected 'cpu' or 'gpu'. Use `spacy.require_cpu()` or `spacy.require_gpu()`."
-    )
+    E109 = "Cannot run on device '{device}': expected 'cpu' or 'gpu'. Use `spacy.require_cpu()` or `spacy.require_gpu()`."
     E110 = (
         "The listener '{listener}' cannot be replaced by a copy of 'attention_backbone': only 'spacy-attention.Listener.v1' can. Change "
-        "the component's [model.tok2vec] block to @architectures = \"spacy-attention.Listener.v1\", or keep the backbone shared."
+        'the component\'s [model.tok2vec] block to @architectures = "spacy-attention.Listener.v1", or keep the backbone shared.'
     )
 
     # 2xx listeners and encoder
     E201 = (
         "A layer 'spacy-attention.Listener.v1' (upstream = '{upstream}') has nothing to listen to: expected an attention_backbone or "
-        "attention_encoder before its component in the pipeline, found none. Put one before it (nlp.add_pipe(\"attention_backbone\", "
+        'attention_encoder before its component in the pipeline, found none. Put one before it (nlp.add_pipe("attention_backbone", '
         "first=True)), or name another source in the component's [model.tok2vec] block. For a stock 'transformer':\n"
-        "    @architectures = \"spacy-transformers.TransformerListener.v1\"\n    grad_factor = 1.0\n"
-        "    pooling = {{\"@layers\":\"reduce_mean.v1\"}}\nFor a stock 'tok2vec':\n"
-        "    @architectures = \"spacy.Tok2VecListener.v1\"\n    width = ${{components.tok2vec.model.encode.width}}"
+        '    @architectures = "spacy-transformers.TransformerListener.v1"\n    grad_factor = 1.0\n'
+        '    pooling = {{"@layers":"reduce_mean.v1"}}\nFor a stock \'tok2vec\':\n'
+        '    @architectures = "spacy.Tok2VecListener.v1"\n    width = ${{components.tok2vec.model.encode.width}}'
     )
     E202 = (
         "A listener of '{upstream}' was asked about {asked} documents that are not the {delivered} its upstream component was updated "
@@ -117,9 +113,7 @@ class Errors(metaclass=_WithCodes):
     E403 = "{path} holds no documents. Expected the format {format}: {description}."
     E404 = "{path} is not UTF-8: byte {position} ({byte}) on line {line}. Save the file as UTF-8."
     E405 = "{path}, line {line}: broken {syntax}: {reason}. Correct the file."
-    E406 = (
-        "{path}, line {line}: expected {expected}, found {found}. Correct the file or name another --format."
-    )
+    E406 = "{path}, line {line}: expected {expected}, found {found}. Correct the file or name another --format."
     E407 = (
         "{path}, line {line}: entity {text!r} ({label}, characters {start} to {end}) cuts a token. "
         "Correct it, or use --on-misaligned expand, trim or drop."
@@ -130,20 +124,11 @@ class Errors(metaclass=_WithCodes):
     )
     E409 = "Option {option}: expected one of {allowed}, found {found!r}."
     E410 = "Output {path}: expected a file name that ends in .spacy, found {suffix!r}."
-    E411 = (
-        "Option --hold-out: expected N:FILE.spacy with N above 0 and a file that is no other output, "
-        "found {found!r}."
-    )
+    E411 = "Option --hold-out: expected N:FILE.spacy with N above 0 and a file that is no other output, found {found!r}."
     E412 = "Cannot hold out {n} of {total} documents: expected a number from 0 to {total}."
-    E413 = (
-        "The tokenizer of {name!r} could not be loaded: {reason}. "
-        "Use a language code or an installed pipeline."
-    )
+    E413 = "The tokenizer of {name!r} could not be loaded: {reason}. Use a language code or an installed pipeline."
     E414 = "{path} could not be read as a .spacy file: {reason}. Write it again with convert."
-    E415 = (
-        "{path}, line {line}: the tokenizer changes the text ({found!r} instead of {expected!r}). "
-        "Use another one."
-    )
+    E415 = "{path}, line {line}: the tokenizer changes the text ({found!r} instead of {expected!r}). Use another one."
     E416 = "Nothing to convert: expected at least one input file and an output (-o FILE.spacy)."
 
     # 5xx evaluation and project

@@ -31,9 +31,7 @@ def test_command_writes_and_prints_the_account(invoke, source, tmp_path):
 
 
 def test_command_holds_out(invoke, source, tmp_path):
-    result = invoke(
-        source, "-o", tmp_path / "out.spacy", "--hold-out", f"1:{tmp_path / 'dev.spacy'}", "--seed", 3
-    )
+    result = invoke(source, "-o", tmp_path / "out.spacy", "--hold-out", f"1:{tmp_path / 'dev.spacy'}", "--seed", 3)
     assert result.exit_code == 0
     assert (tmp_path / "dev.spacy").is_file()
 

@@ -36,9 +36,7 @@ def write_gold(path, rows):
     for text, cats, ents in rows:
         doc = nlp.make_doc(text)
         doc.cats = cats
-        doc.set_ents(
-            [doc.char_span(start, end, label=label) for start, end, label in ents], default="outside"
-        )
+        doc.set_ents([doc.char_span(start, end, label=label) for start, end, label in ents], default="outside")
         docs.add(doc)
     docs.to_disk(path)
     return path
@@ -95,9 +93,7 @@ def test_scores_equal_spacys_own(pipeline, gold):
 
 def test_command_prints_tables_and_leaves_no_part_file(pipeline, gold, tmp_path):
     folder = tmp_path / "out"
-    result = CliRunner().invoke(
-        attention_cli, ["evaluate", str(pipeline), str(gold), "-o", str(folder / "x.json")]
-    )
+    result = CliRunner().invoke(attention_cli, ["evaluate", str(pipeline), str(gold), "-o", str(folder / "x.json")])
     assert result.exit_code == 0, result.output
     assert "PERSON" in result.output
     assert "66.67" in result.output

@@ -25,9 +25,7 @@ def test_both_forms_of_entities(read_rows):
 
 
 def test_what_is_not_said_is_unset(read_rows):
-    nothing, none, null = read_rows(
-        {"text": "a"}, {"text": "a", "entities": []}, {"text": "a", "entities": None, "label": None}
-    )
+    nothing, none, null = read_rows({"text": "a"}, {"text": "a", "entities": []}, {"text": "a", "entities": None, "label": None})
     assert (nothing.spans, nothing.label, nothing.cats) == (None, None, None)
     assert none.spans == []
     assert (null.spans, null.label) == (None, None)
@@ -39,9 +37,7 @@ def test_cats_are_kept_as_they_are(read_rows):
 
 
 def test_label_beside_cats_that_say_otherwise_is_listed(read_rows):
-    agrees, differs = read_rows(
-        {"text": "a", "label": "x", "cats": {"x": 1}}, {"text": "a", "label": "x", "cats": {"x": 0}}
-    )
+    agrees, differs = read_rows({"text": "a", "label": "x", "cats": {"x": 1}}, {"text": "a", "label": "x", "cats": {"x": 0}})
     assert agrees.problems == []
     [problem] = differs.problems
     assert (problem.kind, problem.action, problem.text) == ("conflict", "dropped", "label=x")

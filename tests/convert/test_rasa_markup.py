@@ -40,9 +40,7 @@ def test_markup(source, text, spans):
 def test_values_and_roles_are_noted(source, note):
     message = parse_markup(source)
     assert (message.text, message.spans) == ("Ulm", [SourceSpan(0, 3, "CITY")])
-    assert [(n.start, n.end, n.text, n.kind, n.action) for n in message.notes] == [
-        (0, 3, note, "unknown_field", "dropped")
-    ]
+    assert [(n.start, n.end, n.text, n.kind, n.action) for n in message.notes] == [(0, 3, note, "unknown_field", "dropped")]
 
 
 @pytest.mark.parametrize(

@@ -113,9 +113,7 @@ def test_other_structure_is_refused_with_its_line(write_file, content, code, lin
         assert f"line {line}:" in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "content", ["", "version: '3.1'\nnlu:\n", "nlu: []\n", "nlu:\n- intent: a\n  examples: |\n"]
-)
+@pytest.mark.parametrize("content", ["", "version: '3.1'\nnlu:\n", "nlu: []\n", "nlu:\n- intent: a\n  examples: |\n"])
 def test_no_messages(write_file, content):
     assert list(read_rasa(write_file("a.yml", content))) == []
 
@@ -137,9 +135,7 @@ def test_format_is_told_by_its_key():
 
 
 # Characters that YAML carries as they are; a backslash before a bracket is what the markup cannot write.
-CHARACTERS = st.characters(
-    codec="utf-8", categories=("L", "N", "P", "S", "M", "Zs"), exclude_characters="\\\ufeff"
-)
+CHARACTERS = st.characters(codec="utf-8", categories=("L", "N", "P", "S", "M", "Zs"), exclude_characters="\\\ufeff")
 LABELS = st.text("ABCDEF_xyz", min_size=1, max_size=6)
 CHUNKS = st.lists(st.tuples(st.text(CHARACTERS, min_size=1, max_size=12), st.none() | LABELS), max_size=6)
 

@@ -128,9 +128,7 @@ def test_names_that_utf8_cannot_hold_are_repaired(convert, write_file, tmp_path,
 
 
 def test_held_out_documents_have_their_own_account(convert, rows, tmp_path, load_docs, load_problems):
-    path = rows(
-        "a.jsonl", *({"text": f"t{i} ", "label": "xy"[i % 2], "entities": [[0, 3, "E"]]} for i in range(9))
-    )
+    path = rows("a.jsonl", *({"text": f"t{i} ", "label": "xy"[i % 2], "entities": [[0, 3, "E"]]} for i in range(9)))
     held_out = tmp_path / "deep" / "dev.spacy"
     result = convert(path, hold_out=[(4, held_out)], seed=1)
     texts = {}

@@ -85,9 +85,7 @@ def test_snips_texts_are_restored_exactly(data_folder, tmp_path, load_docs, load
         docs = load_docs(output)
         assert len(docs) == len(expected) == total
         assert [doc.text for doc in docs] == expected
-        assert result.spans_in == result.spans_out + sum(
-            n for (_, action), n in result.problems.items() if action == "dropped"
-        )
+        assert result.spans_in == result.spans_out + sum(n for (_, action), n in result.problems.items() if action == "dropped")
         repaired = [doc["doc"] for doc in load_problems(output) if doc["kind"] == "bad_encoding"]
         assert [docs[i].text.count("🍕") for i in repaired] == [1] * (total == 13_784)
 

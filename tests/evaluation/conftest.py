@@ -50,10 +50,7 @@ def random_examples(make_example):
         spans = [(bounds[0], bounds[1], rng.choice("PQ")), (bounds[2], bounds[3], rng.choice("PQ"))]
         scores = [rng.random() for _ in "abc"]
         best = scores.index(max(scores))
-        cats = {
-            x: float(i == best) if gold else s / sum(scores)
-            for i, (x, s) in enumerate(zip("abc", scores, strict=True))
-        }
+        cats = {x: float(i == best) if gold else s / sum(scores) for i, (x, s) in enumerate(zip("abc", scores, strict=True))}
         return rng.choice([spans, spans[:1], []]), cats
 
     return [make_example(side(gold=False), side(gold=True)) for _ in range(200)]

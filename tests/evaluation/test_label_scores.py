@@ -45,9 +45,7 @@ def test_entities_equal_spacy_on_200_random_docs(random_examples):
 
 
 def test_classes_equal_spacy_on_200_random_docs(random_examples):
-    spacy_scores = Scorer.score_cats(
-        random_examples, "cats", labels=list("abc"), multi_label=False, threshold=0.0
-    )
+    spacy_scores = Scorer.score_cats(random_examples, "cats", labels=list("abc"), multi_label=False, threshold=0.0)
     ours = class_scores(random_examples, exclusive=True)
     for label, expected in spacy_scores["cats_f_per_type"].items():
         assert {key: ours[label][key] for key in "prf"} == pytest.approx(expected)

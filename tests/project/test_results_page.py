@@ -38,9 +38,7 @@ def test_the_checked_in_page_is_up_to_date(load_script, root, monkeypatch):
 
 
 def test_add_averages_seeds_and_writes_the_page(run, tmp_path):
-    files = ",".join(
-        write_report(tmp_path / f"{i}.json", value) for i, value in enumerate((0.95, 0.96, 0.97))
-    )
+    files = ",".join(write_report(tmp_path / f"{i}.json", value) for i, value in enumerate((0.95, 0.96, 0.97)))
     columns = ["--column", "Slot F1=ents_f", "--column", "Whole=utterance_acc"]
     made = ["--title", "SNIPS test", "--command", "python -m spacy project run snips"]
     assert run("--add", "docs/results/snips.json", *made, "--row", f"MiniLM={files}", *columns) == 0

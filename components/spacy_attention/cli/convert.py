@@ -25,9 +25,7 @@ def convert_cli(
     format: Annotated[str, typer.Option(help=f"auto, {', '.join(FORMATS)}")] = "auto",
     lang: Annotated[str, typer.Option(help="Language of the tokenizer")] = "en",
     tokenizer: Annotated[str | None, typer.Option(help="Pipeline whose tokenizer is used instead")] = None,
-    on_misaligned: Annotated[
-        str, typer.Option(help="Entities that cut a token: expand, trim, drop or error")
-    ] = "expand",
+    on_misaligned: Annotated[str, typer.Option(help="Entities that cut a token: expand, trim, drop or error")] = "expand",
     hold_out: Annotated[
         list[str] | None,
         typer.Option(help="N:FILE.spacy: N documents, stratified by class, go there; may be repeated"),

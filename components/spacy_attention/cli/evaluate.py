@@ -14,9 +14,7 @@ from . import attention_cli
 
 @attention_cli.command("evaluate")
 def evaluate_cli(
-    pipeline: Annotated[
-        str, typer.Argument(help="Folder or package name of a trained pipeline, ours or not")
-    ],
+    pipeline: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline, ours or not")],
     data: Annotated[Path, typer.Argument(help="Gold documents: a .spacy file or a folder of them")],
     output: Annotated[Path, typer.Option("--output", "-o", help="JSON file to write")],
     gpu_id: Annotated[int, typer.Option("--gpu-id", "-g", help="GPU to use, -1 for the CPU")] = -1,
@@ -30,9 +28,7 @@ def evaluate_cli(
     msg.good("Saved the scores", str(output))
 
 
-def evaluate(
-    pipeline: str, data: Path, output: Path | None = None, *, gpu_id: int = -1, silent: bool = True
-) -> dict[str, Any]:
+def evaluate(pipeline: str, data: Path, output: Path | None = None, *, gpu_id: int = -1, silent: bool = True) -> dict[str, Any]:
     """Score a trained pipeline on gold documents.
 
     pipeline (str): Folder or package name of any spaCy pipeline.

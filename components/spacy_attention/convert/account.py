@@ -42,9 +42,7 @@ class Account:
         """
         if self.spans_in != self.spans_out + self.spans_lost:
             raise ValueError(
-                Errors.E408.format(
-                    path=path, spans_in=self.spans_in, spans_out=self.spans_out, lost=self.spans_lost
-                )
+                Errors.E408.format(path=path, spans_in=self.spans_in, spans_out=self.spans_out, lost=self.spans_lost)
             )
 
     def to_jsonl(self) -> str:

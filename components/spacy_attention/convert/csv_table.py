@@ -103,7 +103,5 @@ def _record(path: Path, line: int, text: str, label: str) -> Record:
     if not stripped:
         record.problems.append(Problem(str(path), line, None, None, None, None, "class", "empty", "kept"))
     elif stripped != label:
-        record.problems.append(
-            Problem(str(path), line, None, None, None, None, label, "whitespace", "trimmed")
-        )
+        record.problems.append(Problem(str(path), line, None, None, None, None, label, "whitespace", "trimmed"))
     return record

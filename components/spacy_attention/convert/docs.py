@@ -45,9 +45,7 @@ def load_tokenizer(lang: str = "en", pipeline: str | None = None) -> Language:
         raise ValueError(Errors.E413.format(name=pipeline or lang, reason=reason)) from error
 
 
-def make_entries(
-    path: Path, items: Items, nlp: Language, on_misaligned: OnMisaligned = "expand"
-) -> Iterator[Entry | Problem]:
+def make_entries(path: Path, items: Items, nlp: Language, on_misaligned: OnMisaligned = "expand") -> Iterator[Entry | Problem]:
     """Make documents from what a reader yields.
 
     path (Path): the source file.

@@ -97,7 +97,5 @@ def _repair_lines(path: Path, text: str) -> Source:
         lines[i] = repair(line)
         if lines[i] != line:
             excerpt = lines[i].strip()[:_EXCERPT]
-            problems.append(
-                Problem(str(path), i + 1, None, None, None, None, excerpt, "bad_encoding", "kept")
-            )
+            problems.append(Problem(str(path), i + 1, None, None, None, None, excerpt, "bad_encoding", "kept"))
     return Source("\n".join(lines), problems)

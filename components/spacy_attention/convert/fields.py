@@ -26,7 +26,4 @@ class FieldLog:
         """
         new = [name for name in names if name not in known and name not in self._seen]
         self._seen.update(new)
-        return [
-            Problem(self._file, line, None, None, None, None, name, "unknown_field", "dropped")
-            for name in new
-        ]
+        return [Problem(self._file, line, None, None, None, None, name, "unknown_field", "dropped") for name in new]

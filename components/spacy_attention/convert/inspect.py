@@ -68,9 +68,7 @@ def print_summary(summary: dict[str, Any], msg: Printer) -> None:
     """
     msg.divider(f"{summary['file']} ({summary['format']})")
     tokens = ", ".join(f"{name} {value}" for name, value in summary["tokens"].items())
-    balance = (
-        "-" if summary["balance"] is None else f"{summary['balance']:.2f} (rarest to most frequent class)"
-    )
+    balance = "-" if summary["balance"] is None else f"{summary['balance']:.2f} (rarest to most frequent class)"
     rows = [
         ("documents", summary["docs"]),
         ("tokens", tokens),

@@ -27,9 +27,7 @@ def parse_json(path: Path, text: str, line: int | None = None) -> Any:
         raise ValueError(Errors.E405.format(path=path, line=where, syntax="JSON", reason=reason)) from error
     except (ValueError, RecursionError) as error:
         reason = str(error)
-        raise ValueError(
-            Errors.E405.format(path=path, line=line or "?", syntax="JSON", reason=reason)
-        ) from error
+        raise ValueError(Errors.E405.format(path=path, line=line or "?", syntax="JSON", reason=reason)) from error
 
 
 def unexpected(path: Path, line: int | None, expected: str, found: Any) -> ValueError:

@@ -10,8 +10,7 @@ from .json_text import parse_json, unexpected
 from .types import Items, Problem, Record, SourceSpan
 
 DESCRIPTION = (
-    'one JSON object per line: {"text": ..., "label": LABEL or "cats": {LABEL: 0 or 1}, '
-    '"entities": [[start, end, LABEL]]}'
+    'one JSON object per line: {"text": ..., "label": LABEL or "cats": {LABEL: 0 or 1}, "entities": [[start, end, LABEL]]}'
 )
 
 _KNOWN = {"text", "label", "cats", "entities"}
@@ -70,9 +69,7 @@ def _add_classes(path: Path, record: Record, row: dict[str, Any]) -> None:
         raise unexpected(path, record.line, '"cats" with values from 0 to 1', cats)
     record.cats = {name: float(value) for name, value in cats.items()}
     if label is not None and record.cats.get(label) != 1.0:
-        problem = Problem(
-            str(path), record.line, None, None, None, None, f"label={label}", "conflict", "dropped"
-        )
+        problem = Problem(str(path), record.line, None, None, None, None, f"label={label}", "conflict", "dropped")
         record.problems.append(problem)
 
 
@@ -102,14 +99,10 @@ def _is_span(entity: Any) -> bool:
     if not isinstance(entity, list) or len(entity) != 3:
         return False
     # bool is an int in Python, but no offset.
-    return (
-        type(entity[0]) is int and type(entity[1]) is int and isinstance(entity[2], str) and entity[2] != ""
-    )
+    return type(entity[0]) is int and type(entity[1]) is int and isinstance(entity[2], str) and entity[2] != ""
 
 
 def _refused(path: Path, record: Record, entity: Any) -> Problem:
     label = entity[2] if isinstance(entity, list) and len(entity) > 2 else ""
     label = label if isinstance(label, str) else ""
-    return Problem(
-        str(path), record.line, None, None, None, label, repr(entity)[:80], "invalid_tag", "refused"
-    )
+    return Problem(str(path), record.line, None, None, None, label, repr(entity)[:80], "invalid_tag", "refused")

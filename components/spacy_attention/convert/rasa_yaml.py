@@ -149,8 +149,7 @@ def _scalar(node: ScalarNode) -> str:
 def _record(path: Path, line: int, source: str, intent: str, problems: list[Problem]) -> Record:
     message = parse_markup(source)
     listed = [
-        Problem(str(path), line, None, note.start, note.end, None, note.text, note.kind, note.action)
-        for note in message.notes
+        Problem(str(path), line, None, note.start, note.end, None, note.text, note.kind, note.action) for note in message.notes
     ]
     return Record(
         message.text,

@@ -149,9 +149,7 @@ def read_inputs(
     return batch
 
 
-def _check_options(
-    inputs: Sequence[Path], output: Path, on_misaligned: str, hold_out: Sequence[tuple[int, Path]]
-) -> None:
+def _check_options(inputs: Sequence[Path], output: Path, on_misaligned: str, hold_out: Sequence[tuple[int, Path]]) -> None:
     if not inputs:
         raise ValueError(Errors.E416)
     for path in [output, *(path for _, path in hold_out)]:
@@ -180,9 +178,7 @@ def _assign(problems: list[Problem], entries: list[Entry]) -> list[Problem]:
     return loose
 
 
-def _parts(
-    entries: list[Entry], output: Path, hold_out: Sequence[tuple[int, Path]], seed: int
-) -> dict[Path, list[Entry]]:
+def _parts(entries: list[Entry], output: Path, hold_out: Sequence[tuple[int, Path]], seed: int) -> dict[Path, list[Entry]]:
     parts = {output: entries}
     for n, path in hold_out:
         rest = parts[output]

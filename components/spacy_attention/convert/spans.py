@@ -106,9 +106,7 @@ class SpanFitter:
 
     def _error(self, span: SourceSpan) -> str:
         text = self.doc.text[span.start : span.end]
-        return Errors.E407.format(
-            path=self.file, line=self.line, text=text, label=span.label, start=span.start, end=span.end
-        )
+        return Errors.E407.format(path=self.file, line=self.line, text=text, label=span.label, start=span.start, end=span.end)
 
     def _shrink(self, span: SourceSpan) -> Span | None:
         narrower = self.doc.char_span(span.start, span.end, label=span.label, alignment_mode="contract")

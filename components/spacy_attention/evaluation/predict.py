@@ -68,9 +68,7 @@ def predict(nlp: Language, examples: list[Example], *, progress: bool = False) -
     """
     started = time.perf_counter()
     texts = (eg.reference.text for eg in examples)
-    docs = list(
-        tqdm(nlp.pipe(texts), total=len(examples), unit="doc", desc="Predicting", disable=not progress)
-    )
+    docs = list(tqdm(nlp.pipe(texts), total=len(examples), unit="doc", desc="Predicting", disable=not progress))
     seconds = time.perf_counter() - started
     paired = [Example(doc, eg.reference) for doc, eg in zip(docs, examples, strict=True)]
     return Predictions(paired, seconds)

@@ -92,9 +92,7 @@ def write_json(path: Path, data: dict[str, Any]) -> None:
     data (dict[str, Any]): What to write.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, delete=False, encoding="utf8", suffix=".part"
-    ) as part:
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf8", suffix=".part") as part:
         part.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
     os.chmod(part.name, 0o644)
     os.replace(part.name, path)
@@ -118,8 +116,7 @@ def print_report(report: dict[str, Any], msg: Printer) -> None:
 def _print_labels(labels: dict[str, LabelScores], title: str, msg: Printer) -> None:
     header = ("", "P", "R", "F", "right", "spurious", "missed")
     rows = [
-        (label, *(_percent(s[key]) for key in "prf"), *(str(s[key]) for key in ("tp", "fp", "fn")))
-        for label, s in labels.items()
+        (label, *(_percent(s[key]) for key in "prf"), *(str(s[key]) for key in ("tp", "fp", "fn"))) for label, s in labels.items()
     ]
     msg.table(rows, title=title, header=header, aligns=("l", "r", "r", "r", "r", "r", "r"))
 

@@ -84,9 +84,7 @@ def compared_entities(eg: Example) -> tuple[set[CharSpan], set[CharSpan]]:
     gold = {(ent.start_char, ent.end_char, ent.label_) for ent in eg.reference.ents}
     guess = {(ent.start_char, ent.end_char, ent.label_) for ent in eg.predicted.ents}
     if unknown:
-        guess = {
-            span for span in guess if not any(span[0] < end and start < span[1] for start, end in unknown)
-        }
+        guess = {span for span in guess if not any(span[0] < end and start < span[1] for start, end in unknown)}
     return gold, guess
 
 
@@ -110,11 +108,7 @@ def utterance_accuracy(examples: Iterable[Example], *, exclusive: bool) -> float
     exclusive (bool): See `predicted_classes`.
     RETURNS (float | None): A share in [0, 1]; None without a counted document.
     """
-    right = [
-        _is_right(eg, exclusive=exclusive)
-        for eg in examples
-        if eg.reference.cats or has_entities_annotated(eg.reference)
-    ]
+    right = [_is_right(eg, exclusive=exclusive) for eg in examples if eg.reference.cats or has_entities_annotated(eg.reference)]
     return sum(right) / len(right) if right else None
 
 

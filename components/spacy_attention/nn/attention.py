@@ -36,16 +36,12 @@ def scaled_dot_product_attention(
 class AttentionKernel(Protocol):
     """How queries meet keys; one function for each kind of attention."""
 
-    def __call__(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout: float, causal: bool
-    ) -> Tensor:
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout: float, causal: bool) -> Tensor:
         """Give the output for heads of shape (batch, heads, tokens, head width), mask (batch, tokens) bool."""
         ...
 
 
-def full_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout: float, causal: bool
-) -> Tensor:
+def full_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout: float, causal: bool) -> Tensor:
     """Every token looks at every token of its document, on PyTorch's fused kernels.
 
     query, key, value (Tensor): (batch, heads, tokens, head width).

@@ -61,9 +61,7 @@ class Block(nn.Module):
     def __init__(self, sizes: EncoderSizes):
         super().__init__()
         self.pre = sizes.norm == "pre"
-        self.attention = MultiHeadAttention(
-            sizes.width, sizes.heads, kernel=sizes.attention, causal=sizes.mask == "causal"
-        )
+        self.attention = MultiHeadAttention(sizes.width, sizes.heads, kernel=sizes.attention, causal=sizes.mask == "causal")
         self.feed_forward = FeedForward(sizes.width, sizes.ff_width, sizes.activation)
         self.attention_norm = nn.LayerNorm(sizes.width)
         self.feed_forward_norm = nn.LayerNorm(sizes.width)
@@ -144,5 +142,3 @@ def below_top(name: str, depth: int) -> int:
     if parts[0] == "blocks":
         return depth - 1 - int(parts[1])
     return 0 if parts[0] == "norm" else depth
-
-
