@@ -114,8 +114,8 @@ class AdamW(Optimizer):
         self._torch.step()
         # The fused kernel does not count as a change; who keeps copies of the weights must see that there was one.
         torch.autograd.graph.increment_version(parameters)
-        for parameter, gradient in zip(parameters, waiting, strict=True):
-            parameter.grad = gradient
+        for parameter, later in zip(parameters, waiting, strict=True):
+            parameter.grad = later
 
     def step_schedules(self) -> None:
         """Apply what was collected at the rates of this step, then move every schedule to the next."""
