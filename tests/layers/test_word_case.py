@@ -18,7 +18,7 @@ NLP = spacy.blank("en")
         ("Find the thing", [0, 0, 0]),
         ("find the thing", [0, 0, 0]),
         # Numbers and signs in front do not count as the first word.
-        ("1. the Thing", [0, 4, 2]),
+        ("1. the Thing", [0, 0, 4, 2]),
         ("PLAY SOME JAZZ", [4, 3, 3]),
         ("play 北京 in Oslo", [4, 0, 1, 2]),
         ("123 !", [0, 0]),

@@ -10,6 +10,7 @@ import torch
 
 from spacy_attention import checkpoints
 from spacy_attention.checkpoints import PackagedCheckpoint
+from spacy_attention.layers.word_case import N_FEATURES
 from spacy_attention.models.encoder import stands_on_backbone
 
 from .. import helpers
@@ -227,7 +228,7 @@ def test_width_reaches_the_heads(tiny_checkpoint):
     helpers.add_encoder(nlp, width=16)
     helpers.add_head(nlp, NER)
     helpers.initialize(nlp)
-    assert nlp.get_pipe(NER).model.get_ref("layer").get_dim("nI") == 16
+    assert nlp.get_pipe(NER).model.get_ref("layer").get_dim("nI") == 16 + N_FEATURES
     assert nlp(TEXT).tensor.shape[1] == 16
 
 
