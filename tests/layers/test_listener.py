@@ -85,3 +85,17 @@ def test_copy_is_unbound_and_keeps_its_upstream_name(duplicate):
 
 def test_other_layers_have_no_link():
     assert get_link(Model("other", lambda model, X, is_train: (X, lambda dY: dY))) is None
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.25, 1.0])
+def test_grad_factor_weighs_what_goes_upstream(factor):
+    listener, seen = bound_listener(), []
+    listener.attrs["grad_factor"] = factor
+    get_link(listener).delivery = Delivery(DOCS, vectors(2.0), seen.append)
+    Y, backprop = listener(DOCS, is_train=True)
+    d_vectors = vectors(4.0)
+    backprop(d_vectors)
+    assert (Y.dataXd == 2.0).all()
+    assert (seen[0].dataXd == 4.0 * factor).all()
+    # The caller's gradient is its own.
+    assert (d_vectors.dataXd == 4.0).all()

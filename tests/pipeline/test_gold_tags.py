@@ -60,8 +60,8 @@ def test_other_tokens_go_through_alignment(vocab, seed):
     """The predicted document cuts each character apart."""
     rng = random.Random(seed)
     doc = random_doc(vocab, rng, words=["yy", "zz", "w1", "yy", "x"])
-    if not is_annotated(doc):
-        pytest.skip("nothing is annotated")
+    while not is_annotated(doc):
+        doc = random_doc(vocab, rng, words=["yy", "zz", "w1", "yy", "x"])
     letters = [(letter, i == len(t.text) - 1 and bool(t.whitespace_)) for t in doc for i, letter in enumerate(t.text)]
     predicted = Doc(vocab, words=[x for x, _ in letters], spaces=[space for _, space in letters])
     found = gold_tags(Example(predicted, doc), LABELS)

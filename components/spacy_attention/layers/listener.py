@@ -61,9 +61,15 @@ class Link:
         return Link(self.upstream_name)
 
 
-def listener_layer(upstream_name: str) -> Model[list[Doc], Ragged]:
-    """upstream_name (str): see `Link`. RETURNS (Model): documents in, Ragged of (tokens, nO) float32 out."""
-    return Model("attention-listener", forward, init=init, dims={"nO": None}, attrs={"link": Link(upstream_name)})
+def listener_layer(upstream_name: str, grad_factor: float = 1.0) -> Model[list[Doc], Ragged]:
+    """Make a listener.
+
+    upstream_name (str): see `Link`.
+    grad_factor (float): by which gradients are multiplied on their way upstream.
+    RETURNS (Model): documents in, Ragged of (tokens, nO) float32 out.
+    """
+    attrs = {"link": Link(upstream_name), "grad_factor": grad_factor}
+    return Model("attention-listener", forward, init=init, dims={"nO": None}, attrs=attrs)
 
 
 def get_link(node: Model) -> Link | None:
@@ -90,7 +96,7 @@ def forward(model: Model, docs: list[Doc], is_train: bool) -> tuple[Ragged, Back
         _check_same(link, delivery.docs, docs)
 
         def backprop(d_vectors: Ragged) -> list[Doc]:
-            delivery.add_gradient(d_vectors)
+            delivery.add_gradient(Ragged(d_vectors.dataXd * model.attrs["grad_factor"], d_vectors.lengths))
             link.delivery = None
             return docs
 

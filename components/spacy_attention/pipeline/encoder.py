@@ -37,6 +37,7 @@ precision = "auto"
 [attention_encoder.model.tok2vec]
 @architectures = "spacy-attention.Listener.v1"
 upstream = "nearest"
+grad_factor = 1.0
 """)["attention_encoder"]
 
 

@@ -32,6 +32,7 @@ dropout = 0.1
 [attention_ner.model.tok2vec]
 @architectures = "spacy-attention.Listener.v1"
 upstream = "nearest"
+grad_factor = 1.0
 
 [attention_ner.scorer]
 @scorers = "spacy-attention.utterance_scorer.v1"

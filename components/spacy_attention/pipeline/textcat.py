@@ -29,6 +29,7 @@ dropout = 0.1
 [attention_textcat.model.tok2vec]
 @architectures = "spacy-attention.Listener.v1"
 upstream = "nearest"
+grad_factor = 1.0
 
 [attention_textcat.scorer]
 @scorers = "spacy-attention.textcat_scorer.v1"
