@@ -8,7 +8,7 @@ import numpy
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy_transformers.data_classes import TransformerData, WordpieceBatch
-from thinc.api import Model, torch2xp, xp2torch
+from thinc.api import Model, get_array_module, torch2xp, xp2torch
 from thinc.types import Floats2d, Ragged
 from transformers.file_utils import ModelOutput
 
@@ -34,12 +34,10 @@ class BackboneBatch:
 
     def unsplit_by_doc(self, arrays: list[list[Any]]) -> Floats2d:
         """arrays (list): gradient arrays of each document that has rows. RETURNS (Floats2d): (rows, width), packed."""
-        return self.rows[:0] if not arrays else _flatten([array for (array,) in arrays], self.rows)
-
-
-def _flatten(arrays: list[Any], like: Floats2d) -> Floats2d:
-    xp = numpy if isinstance(like, numpy.ndarray) else __import__("cupy")
-    return xp.concatenate([array.reshape(-1, like.shape[1]) for array in arrays])
+        if not arrays:
+            return self.rows[:0]
+        xp = get_array_module(self.rows)
+        return xp.concatenate([array.reshape(-1, self.rows.shape[1]) for (array,) in arrays])
 
 
 def backbone_layer(shim: CheckpointShim, attrs: dict[str, Any], init: Callable) -> Model[list[Doc], BackboneBatch]:

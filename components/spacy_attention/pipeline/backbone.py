@@ -8,7 +8,7 @@ from spacy import util
 from spacy.language import Language
 from spacy.pipeline.pipe import deserialize_config
 from spacy.tokens import Doc
-from spacy.training import Example, validate_examples
+from spacy.training import Example
 from spacy_transformers.annotation_setters import null_annotation_setter
 from spacy_transformers.data_classes import TransformerData
 from spacy_transformers.layers import TransformerListener
@@ -121,12 +121,7 @@ class AttentionBackbone(SharedComponent, Transformer):
         losses (dict | None): gets an entry under the component's name; a shared component has no loss of its own.
         RETURNS (dict): losses.
         """
-        examples = list(examples)
-        validate_examples(examples, "AttentionBackbone.update")
-        losses = {} if losses is None else losses
-        losses.setdefault(self.name, 0.0)
-        self.finish_last_batch(sgd)
-        docs = [eg.predicted for eg in examples]
+        docs, losses = self.start_update(examples, sgd, losses)
         batch, backprop = self.model.begin_update(docs)
         gradients = self.collect_gradients(backprop)
         self._deliver_to_stock(docs, batch, gradients)

@@ -7,7 +7,7 @@ from typing import Any
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
-from spacy.training import Example, validate_examples
+from spacy.training import Example
 from thinc.api import Config, Model, Optimizer, set_dropout_rate
 from thinc.types import Ragged
 
@@ -103,13 +103,8 @@ class AttentionEncoder(SharedComponent, TrainablePipe):
         losses (dict | None): gets an entry under the component's name.
         RETURNS (dict): losses.
         """
-        examples = list(examples)
-        validate_examples(examples, "AttentionEncoder.update")
-        losses = {} if losses is None else losses
-        losses.setdefault(self.name, 0.0)
-        self.finish_last_batch(sgd)
+        docs, losses = self.start_update(examples, sgd, losses)
         set_dropout_rate(self.model, drop)
-        docs = [eg.predicted for eg in examples]
         Y, backprop = self.model.begin_update(docs)
         vectors, backprop_pack = to_ragged()(Y, is_train=True)
         gradients = self.collect_gradients(lambda d_rows: backprop(backprop_pack(Ragged(d_rows, vectors.lengths))))

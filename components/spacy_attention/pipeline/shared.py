@@ -8,10 +8,11 @@ that listen to it send theirs. So the order of the heads does not matter, nor wh
 batch is then finished at the start of the next `update`, before any weight is used again.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from spacy.tokens import Doc
+from spacy.training import Example, validate_examples
 from thinc.api import Model, Optimizer
 from thinc.types import Floats2d, Ragged
 
@@ -157,6 +158,21 @@ class SharedComponent:
         self.model.finish_update(sgd)
         # Called before any listener has sent its gradient: what comes is for the next `update` to finish.
         self._finish_with = sgd if self._pending is not None else None
+
+    def start_update(
+        self, examples: Iterable[Example], sgd: Optimizer | None, losses: dict[str, float] | None
+    ) -> tuple[list[Doc], dict[str, float]]:
+        """What every `update` of a shared component begins with: check the batch, and finish the one before it.
+
+        examples, sgd, losses: as of `update`.
+        RETURNS (tuple): the predicted documents, and losses with an entry for the component.
+        """
+        examples = list(examples)
+        validate_examples(examples, f"{type(self).__name__}.update")
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        self.finish_last_batch(sgd)
+        return [eg.predicted for eg in examples], losses
 
     def finish_last_batch(self, sgd: Optimizer | None) -> None:
         """Before a new batch: send what listeners have left, and make up for a `finish_update` that came too early.
