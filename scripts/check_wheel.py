@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from spacy_attention.checkpoints import PACKAGED
+from spacy_attention.evaluation.report import write_json
 
 SCRIPTS = Path(__file__).resolve().parent
 TOLERANCE = 1e-5
@@ -29,6 +30,7 @@ def main() -> int:
     parser.add_argument("wheel", type=Path, help="a wheel of `scripts/package.py`; the plugin's lies beside it")
     parser.add_argument("pipeline", type=Path, help="the trained pipeline that it was made of")
     parser.add_argument("data", type=Path, help=".spacy file whose texts are predicted")
+    parser.add_argument("--output", type=Path, help="JSON file for the number of texts and what differs")
     parser.add_argument("--constraints", type=Path, default=SCRIPTS.parent / "constraints.txt")
     args = parser.parse_args()
     for path in (args.wheel, args.pipeline, args.data):
@@ -41,6 +43,8 @@ def main() -> int:
         found = predict(python, package_name(args.wheel), args.data, Path(scratch))
         problems += differences(expected, found)
         problems += check_missing_plugin(python, package_name(args.wheel))
+    if args.output:
+        write_json(args.output, {"wheel": args.wheel.name, "texts": len(found), "problems": problems})
     print("\n".join(problems) or f"{args.wheel.name}: {len(found)} texts predicted alike")
     return 1 if problems else 0
 

@@ -130,6 +130,7 @@ class Errors(metaclass=_WithCodes):
     E414 = "{path} could not be read as a .spacy file: {reason}. Write it again with convert."
     E415 = "{path}, line {line}: the tokenizer changes the text ({found!r} instead of {expected!r}). Use another one."
     E416 = "Nothing to convert: expected at least one input file and an output (-o FILE.spacy)."
+    E417 = "Output {path}: with --inspect expected a file name that ends in .json, found {suffix!r}."
 
     # 5xx evaluation and project
     E501 = (

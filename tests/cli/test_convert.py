@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -44,9 +45,21 @@ def test_command_inspects_without_writing(invoke, source, tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_command_writes_the_summaries(invoke, source, tmp_path):
+    result = invoke("--inspect", source, "-o", tmp_path / "new" / "summary.json")
+    assert result.exit_code == 0
+    (summary,) = json.loads((tmp_path / "new" / "summary.json").read_text("utf8"))
+    assert (summary["docs"], summary["entities"], summary["problems"]) == (2, {"CITY": 1}, {"whitespace, trimmed": 1})
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [([], "E416"), (["-o", "out.json"], "E410"), (["-o", "out.spacy", "--hold-out", "x"], "E411")],
+    [
+        ([], "E416"),
+        (["--inspect", "-o", "out.spacy"], "E417"),
+        (["-o", "out.json"], "E410"),
+        (["-o", "out.spacy", "--hold-out", "x"], "E411"),
+    ],
 )
 def test_errors_are_messages_and_exit_with_1(invoke, source, arguments, code):
     result = invoke(source, *arguments)

@@ -15,13 +15,16 @@ from ..convert.output import problems_path
 from ..convert.run import ConvertResult, convert_files
 from ..convert.types import OnMisaligned
 from ..errors import Errors
+from ..evaluation.report import write_json
 from . import attention_cli
 
 
 @attention_cli.command("convert")
 def convert_cli(
     inputs: Annotated[list[Path], typer.Argument(help="Source files; with --inspect also .spacy files")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The .spacy file to write")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The .spacy file to write; with --inspect a .json file")
+    ] = None,
     format: Annotated[str, typer.Option(help=f"auto, {', '.join(FORMATS)}")] = "auto",
     lang: Annotated[str, typer.Option(help="Language of the tokenizer")] = "en",
     tokenizer: Annotated[str | None, typer.Option(help="Pipeline whose tokenizer is used instead")] = None,
@@ -31,12 +34,12 @@ def convert_cli(
         typer.Option(help="N:FILE.spacy: N documents, stratified by class, go there; may be repeated"),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of --hold-out")] = 0,
-    inspect: Annotated[bool, typer.Option("--inspect", help="Only print a summary of each file")] = False,
+    inspect: Annotated[bool, typer.Option("--inspect", help="Convert nothing, print a summary of each file")] = False,
 ) -> None:
     """Convert annotated texts to .spacy files; what could not be kept is listed beside them."""
     try:
         if inspect:
-            inspect_files(inputs, format=format, lang=lang, tokenizer=tokenizer)
+            inspect_files(inputs, output, format=format, lang=lang, tokenizer=tokenizer)
             return
         convert(
             inputs,
@@ -97,6 +100,7 @@ def convert(
 
 def inspect_files(
     inputs: list[Path],
+    output: Path | None = None,
     *,
     format: str = "auto",
     lang: str = "en",
@@ -106,17 +110,22 @@ def inspect_files(
     """Print a summary of each file.
 
     inputs (list[Path]): source files and `.spacy` files.
+    output (Path | None): JSON file for the summaries.
     format (str): format of the source files, or `auto`.
     lang (str): language of the tokenizer.
     tokenizer (str | None): pipeline whose tokenizer is used instead.
     silent (bool): print nothing.
     RETURNS (list[dict]): the summaries, see `inspect_file`.
-    RAISES (ValueError): E4xx.
+    RAISES (ValueError): E417 for an output that is no `.json` file, and what `inspect_file` raises.
     """
+    if output is not None and output.suffix != ".json":
+        raise ValueError(Errors.E417.format(path=output, suffix=output.suffix))
     nlp = load_tokenizer(lang, tokenizer)
     summaries = [inspect_file(path, nlp, format=format, progress=not silent) for path in inputs]
     for summary in summaries:
         print_summary(summary, Printer(no_print=silent))
+    if output is not None:
+        write_json(output, summaries)
     return summaries
 
 

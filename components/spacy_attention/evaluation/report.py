@@ -85,11 +85,11 @@ def plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def write_json(path: Path, data: dict[str, Any]) -> None:
+def write_json(path: Path, data: dict[str, Any] | list[Any]) -> None:
     """Write a JSON file whole or not at all.
 
     path (Path): The file; its folder is made.
-    data (dict[str, Any]): What to write.
+    data (dict[str, Any] | list[Any]): What to write.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf8", suffix=".part") as part:
