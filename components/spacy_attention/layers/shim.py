@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ..errors import Errors
 from ..types import ParameterKey, TorchOptimizer
+from .float32_attention import Float32Attention
 from .precision import resolve_precision
 
 
@@ -83,8 +84,10 @@ class TorchShim(Shim):
         RETURNS (tuple): the output, floating tensors as float32, and a callback that takes the gradient of each output tensor
             and adds to the gradients of weights and inputs.
         """
-        dtype = resolve_precision(self.precision, self.device)
-        with _training(self.module, dropout), torch.autocast(self.device.type, torch.bfloat16, enabled=dtype is torch.bfloat16):
+        lower = resolve_precision(self.precision, self.device) is torch.bfloat16
+        autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
+        attention = Float32Attention() if lower and self.device.type == "cpu" else contextlib.nullcontext()
+        with _training(self.module, dropout), autocast, attention:
             outputs = _map_tensors(_to_float32, self.module(*inputs))
 
         def backprop(*d_outputs: Tensor) -> None:
