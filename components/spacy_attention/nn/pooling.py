@@ -37,9 +37,11 @@ class MaxPooling(nn.Module):
 
 
 class AttentionPooling(nn.Module):
-    """A mean weighted by a learned query: weights softmax(q . x / sqrt(width)) within each document.
+    """A mean weighted by a learned query: weights softmax(q . x) within each document.
 
-    The attention of Yang et al. 2016 (section 2.2) without its hidden layer. The query starts at zero: the plain mean.
+    The attention of Yang et al. 2016 (section 2.2) without its hidden layer. The query starts at zero: the plain mean. Scores are not
+    divided by sqrt(width), as those of two random vectors would be: from zero, a query so slowed down stays the mean for hundreds of
+    steps, and the one sentence that matters of a long text is lost among the others.
     """
 
     def __init__(self, width: int):
@@ -48,7 +50,7 @@ class AttentionPooling(nn.Module):
 
     def weights(self, rows: Tensor, lengths: Tensor) -> Tensor:
         """rows (Tensor): (tokens, width). RETURNS (Tensor): (tokens,), summing to 1 within each document."""
-        scores = rows @ self.query / rows.shape[1] ** 0.5
+        scores = rows @ self.query
         document = _document_of_row(lengths, rows.device)
         top = scores.detach().new_zeros(len(lengths)).scatter_reduce(0, document, scores.detach(), "amax", include_self=False)
         exps = (scores - top[document]).exp()
