@@ -196,7 +196,7 @@ def _parse_args() -> argparse.Namespace:
     parser.add_argument("--config", type=Path, default=Path("configs/default.cfg"), help="our side")
     parser.add_argument("--checkpoint", help="folder of the stock side's weights; default: MiniLM")
     parser.add_argument("--epochs", type=int, default=8, help="of the stock side")
-    parser.add_argument("--our-epochs", type=int, default=5, help="of our side")
+    parser.add_argument("--our-epochs", type=int, default=8, help="of our side")
     parser.add_argument("--max-steps", type=int, default=0, help="stop early, to try the script; 0 for never")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seed", type=int, default=0)

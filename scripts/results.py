@@ -1,7 +1,7 @@
-"""Make docs/results.md from the small files in docs/results/, and such a file from reports of `evaluate`.
+"""Make docs/results.md and docs/performance.md from the small files in docs/results/, and such a file from reports of `evaluate`.
 
-    python scripts/results.py                                     write docs/results.md
-    python scripts/results.py --check                             fail when docs/results.md is not up to date
+    python scripts/results.py                                     write both pages
+    python scripts/results.py --check                             fail when a page is not up to date
     python scripts/results.py --add docs/results/snips.json --title "SNIPS test" --command "..." \\
         --row "MiniLM, 3 seeds=metrics/snips-0.json,metrics/snips-1.json,metrics/snips-2.json" \\
         --column "Intent accuracy=cats_micro_f" --column "Slot F1=ents_f" --column "Whole=utterance_acc"
@@ -15,18 +15,40 @@ import platform
 import statistics
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spacy_attention.evaluation.report import write_json
 
 SOURCE = Path("docs/results")
-TARGET = Path("docs/results.md")
 KEYS = ("title", "command", "date", "machine", "versions", "columns", "rows", "notes")
-INTRO = """# Results
+RESULTS_INTRO = """# Results
 
 Made by `python -m spacy project run results` from the files in [results/](results/); none is typed by hand.
 Figures are shares in percent where a column does not say otherwise; ± is the standard deviation over seeds.
 """
+PERFORMANCE_INTRO = """# Performance
+
+Made by `python -m spacy project run results` from the files performance-*.json in [results/](results/), which
+`scripts/benchmark_peers.py` writes; none is typed by hand. They hold the seconds of every round as well.
+
+All rows of a table were timed in turns within one process, on the same texts and from the same weights. Intervals are 95 %
+bootstrap intervals of the median over rounds. Peak RSS (while the texts go through, loading not counted) and load time come
+from a process of its own for each pipeline. Measure pipelines of your own with [benchmark](benchmark.md).
+"""
+
+
+class Page(NamedTuple):
+    """A page: its file, its beginning, and whether it shows the files that `benchmark_peers.py` writes, or all others."""
+
+    target: Path
+    intro: str
+    performance: bool
+
+
+PAGES = (
+    Page(Path("docs/results.md"), RESULTS_INTRO, performance=False),
+    Page(Path("docs/performance.md"), PERFORMANCE_INTRO, performance=True),
+)
 
 
 def main() -> int:
@@ -42,12 +64,22 @@ def main() -> int:
         versions = _read_json(Path(rows[0][1].split(",")[0]))["versions"]
         write_json(args.add, make_result(args, list(columns), table, versions))
         print(f"Wrote {args.add}")
-    page = make_page(sorted(SOURCE.glob("*.json")))
+    made = {page.target: make_page(page.intro, result_files(performance=page.performance)) for page in PAGES}
     if args.check:
-        return 0 if TARGET.exists() and TARGET.read_text("utf8") == page else _complain()
-    TARGET.write_text(page, "utf8")
-    print(f"Wrote {TARGET}")
+        return max(0 if path.exists() and path.read_text("utf8") == text else _complain(path) for path, text in made.items())
+    for path, text in made.items():
+        path.write_text(text, "utf8")
+        print(f"Wrote {path}")
     return 0
+
+
+def result_files(*, performance: bool) -> list[Path]:
+    """Find the files of one page.
+
+    performance (bool): whether those of `benchmark_peers.py`, or all others.
+    RETURNS (list[Path]): in the order of the page.
+    """
+    return [file for file in sorted(SOURCE.glob("*.json")) if file.name.startswith("performance-") == performance]
 
 
 def make_row(name: str, files: list[str], columns: dict[str, str]) -> list[str]:
@@ -93,13 +125,14 @@ def make_result(args: argparse.Namespace, columns: list[str], rows: list[list[st
     }
 
 
-def make_page(files: list[Path]) -> str:
+def make_page(intro: str, files: list[Path]) -> str:
     """Write the whole page.
 
+    intro (str): its beginning.
     files (list[Path]): Result files, in the order of the page.
     RETURNS (str): Markdown.
     """
-    return "\n".join([INTRO, *(make_section(file) for file in files)])
+    return "\n".join([intro, *(make_section(file) for file in files)])
 
 
 def make_section(file: Path) -> str:
@@ -133,8 +166,8 @@ def make_table(columns: list[str], rows: list[list[str]]) -> str:
     return "".join("| " + " | ".join(str(cell) for cell in line) + " |\n" for line in lines)
 
 
-def _complain() -> int:
-    print(f"{TARGET} differs from what {SOURCE} gives: run `python scripts/results.py`.", file=sys.stderr)
+def _complain(path: Path) -> int:
+    print(f"{path} differs from what {SOURCE} gives: run `python scripts/results.py`.", file=sys.stderr)
     return 1
 
 

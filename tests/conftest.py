@@ -1,5 +1,6 @@
 """Fixtures that all tests share. Nothing here needs a network."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from . import helpers
+from .checkpoint_families import save_family
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +61,19 @@ def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     BertModel(config).eval().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def family_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a tiny checkpoint by the name of its family (see `checkpoint_families`), made when it is first asked for."""
+    made: dict[str, Path] = {}
+
+    def folder(name: str) -> Path:
+        if name not in made:
+            made[name] = save_family(name, tmp_path_factory.mktemp("families") / name)
+        return made[name]
+
     return folder
 
 

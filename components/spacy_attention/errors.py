@@ -41,18 +41,47 @@ class Errors(metaclass=_WithCodes):
     )
     E106 = "Backbone argument '{field}' must be {expected}, but found {found}. Change it in [components.{{backbone}}.model] of the config."
     E107 = (
-        "Factory 'attention_backbone' was given the architecture of a stock transformer, '{found}'. Expected: "
-        '@architectures = "spacy-attention.TransformerBackbone.v1". Change that line of the block and drop the arguments '
-        '`get_spans`, `mixed_precision` and `grad_scaler_config`, or use factory = "transformer".'
+        "Factory 'attention_backbone' was given the architecture of a stock transformer, '{found}'. Change that line of "
+        '[components.{{backbone}}.model] to\n    @architectures = "spacy-attention.TransformerBackbone.v1"\nThe other lines of the '
+        'block can stay. Or use factory = "transformer".'
     )
     E108 = (
         "The weights saved for '{what}' do not fit the module built from its config: missing {missing}, unexpected {unexpected}, "
         "of another shape {shapes}. The files come from different versions or were mixed; load the whole pipeline folder as it was written."
     )
     E109 = "Cannot run on device '{device}': expected 'cpu' or 'gpu'. Use `spacy.require_cpu()` or `spacy.require_gpu()`."
-    E110 = (
-        "The listener '{listener}' cannot be replaced by a copy of 'attention_backbone': only 'spacy-attention.Listener.v1' can. Change "
-        'the component\'s [model.tok2vec] block to @architectures = "spacy-attention.Listener.v1", or keep the backbone shared.'
+    E112 = (
+        "Argument `get_spans` of the backbone was given the span getter '{found}', which chooses the parts of a text that are read "
+        "together. The backbone reads whole texts through overlapping windows of word pieces; expected no span getter, or the one of "
+        "'spacy-transformers.strided_spans.v1' or 'spacy-transformers.doc_spans.v1', which are not needed. Remove [components.{{backbone}}."
+        'model.get_spans] from the config, or keep factory = "transformer".'
+    )
+    E113 = (
+        "Argument `grad_scaler_config` of the backbone was given the settings {found}, but nothing is scaled here: expected none. Half "
+        "precision means bfloat16, whose range is that of float32, so gradients need no loss scaling. Remove the settings from "
+        "[components.{{backbone}}.model.grad_scaler_config] of the config."
+    )
+    E114 = (
+        "Checkpoint '{name}' has the model type '{model_type}', which cannot be a backbone: {reason}. Expected a text model that takes "
+        "input_ids and attention_mask and gives last_hidden_state: an encoder (BERT, RoBERTa), a decoder (GPT-2), or one with both (T5)."
+    )
+    E115 = (
+        "The weights of checkpoint '{name}' cannot be read: {file}. Expected model.safetensors, or a pytorch_model.bin of tensors and "
+        "nothing else, because other pickles can run code when they are opened. Convert them where you trust the file: "
+        "`torch.load(file, weights_only=False)`, then `safetensors.torch.save_file(weights, 'model.safetensors', "
+        'metadata={{"format": "pt"}})` in the folder of config.json; give that folder as `name`.'
+    )
+    E116 = (
+        "Checkpoint '{name}' brings Python code of its own (`auto_map`: {code}), which is never run here. Expected a model type that "
+        "transformers itself has; choose such a checkpoint. If its weights fit one, delete `auto_map` from the JSON files of a copy."
+    )
+    E117 = (
+        "Checkpoint '{name}' lacks {n} of the {total} weights that its configuration asks for, or has them in another shape: {names}. They "
+        "would stay random. Use a checkpoint that fits, or correct `transformer_config` in the backbone's model block."
+    )
+    E118 = (
+        "The tokenizer of checkpoint '{name}' has {n} pieces that its model has no vector for: {tokens} (the model has {rows}). Expected a "
+        "vector for each. Call `model.resize_token_embeddings(len(tokenizer))` on it once and save both in one folder."
     )
 
     # 2xx listeners and encoder
@@ -150,6 +179,27 @@ class Errors(metaclass=_WithCodes):
         "writes it; convert the source again."
     )
     E505 = "'{path}' holds no documents, so there is nothing to evaluate. Convert a source with at least one text."
+    E506 = (
+        "Cannot take texts from '{path}': expected a file that exists and whose name ends in one of {formats}. Check the path; for "
+        "annotated sources of other formats run `python -m spacy attention convert` first."
+    )
+    E507 = "'{path}', line {line}: expected {expected}, found {found}. Correct the file."
+    E508 = (
+        "There is nothing to run on: expected texts in '{path}', but none of the {n} read has more than white space. Name another file, "
+        "or raise --limit."
+    )
+    E509 = (
+        "Measuring memory and load time of '{pipeline}' failed: its process ended with status {status} ({error}). A negative status "
+        "means it was killed, often for lack of memory. Check that `spacy.load` works in a new Python, lower --limit, or use --speed-only."
+    )
+    E510 = (
+        "GPU {gpu_id} cannot be used: expected CuPy, but it is not installed, or it does not find its CUDA libraries. Run "
+        '`python -m pip install "spacy-attention[gpu]"`, or leave out --gpu-id to use the CPU.'
+    )
+    E511 = (
+        "GPU {gpu_id} cannot be used: expected a number below that of the CUDA devices found, {n}. Check --gpu-id and the driver."
+    )
+    E512 = "Option {option}: expected at least {least}, found {found}."
 
     # 6xx training
 

@@ -40,6 +40,24 @@ def test_equals_comparing_every_token_with_every_piece(tokens, pieces):
     assert found == expected
 
 
+@settings(max_examples=100, deadline=None)
+@given(tokens=tokens(), pieces=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5)), max_size=12))
+def test_no_piece_is_missed_when_offsets_go_back(tokens, pieces):
+    starts = [a for a, _ in pieces]
+    ends = [a + length for a, length in pieces]
+    first, last = align_offsets(*(numpy.array(x, dtype="int64") for x in (*tokens, starts, ends)))
+    assert (last >= first).all()
+    for a, b, c, d in zip(*tokens, first, last, strict=True):
+        assert [j for j in range(len(starts)) if max(a, starts[j]) < min(b, ends[j]) and not c <= j < d] == []
+
+
+def test_empty_pieces_belong_to_no_token():
+    """RoBERTa's tokenizer cuts the space off a piece that is nothing else."""
+    starts, ends = numpy.array([0, 4]), numpy.array([3, 8])
+    first, last = align_offsets(starts, ends, numpy.array([0, 0, 4, 4]), numpy.array([0, 3, 4, 8]))
+    assert (first.tolist(), last.tolist()) == ([1, 3], [2, 4])
+
+
 def test_by_hand():
     # Tokens "New", "York", an emoji no piece covers, "!"; the piece of "York" starts one character early.
     starts, ends = numpy.array([0, 4, 9, 11]), numpy.array([3, 8, 10, 12])

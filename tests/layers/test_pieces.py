@@ -1,10 +1,9 @@
-import copy
-
 import pytest
 import spacy
-from tokenizers import processors
+from tokenizers import normalizers, pre_tokenizers, processors
 from transformers import BertTokenizerFast
 
+from spacy_attention.layers import pieces as pieces_module
 from spacy_attention.layers.pieces import encode_docs, prepare_tokenizer, special_ids
 
 NLP = spacy.blank("en")
@@ -31,8 +30,7 @@ def test_special_looking_text_stays_text(tokenizer, text):
 
 def test_unprepared_tokenizer_would_have_taken_it_for_special(tiny_checkpoint):
     tokenizer = BertTokenizerFast.from_pretrained(tiny_checkpoint)
-    (pieces,) = encode(tokenizer, "[SEP]")
-    assert pieces.ids.tolist() == [tokenizer.sep_token_id]
+    assert tokenizer.backend_tokenizer.encode("[SEP]", add_special_tokens=False).ids == [tokenizer.sep_token_id]
 
 
 def test_truncation_and_padding_of_the_file_are_switched_off(tiny_checkpoint, tmp_path):
@@ -41,8 +39,8 @@ def test_truncation_and_padding_of_the_file_are_switched_off(tiny_checkpoint, tm
     tokenizer.backend_tokenizer.enable_padding(length=32, pad_id=tokenizer.pad_token_id)
     tokenizer.save_pretrained(tmp_path)
     again = BertTokenizerFast.from_pretrained(tmp_path)
-    before = [len(pieces.ids) for pieces in encode(copy.deepcopy(again), LONG, "a")]
-    assert before == [32, 32]
+    before = again.backend_tokenizer.encode_batch([LONG, "a"], add_special_tokens=False)
+    assert [len(encoding) for encoding in before] == [32, 32]
     long, short = encode(prepare_tokenizer(again), LONG, "a")
     assert long.ends[-1] == len(LONG) - 1
     assert len(long.ids) > 100
@@ -74,6 +72,28 @@ def test_nothing_is_added_around_a_text_and_texts_do_not_mix(tokenizer):
     assert tokenizer.cls_token_id not in together[0].ids
     assert len(together[1].ids) == 0
     assert together[1].starts.shape == (0,)
+
+
+def test_special_text_is_counted(tokenizer):
+    texts = ["Ann [SEP] Lee[SEP]", "[MASK", "", "[UNK][PAD] [sep]"]
+    assert [pieces.special_text for pieces in encode(tokenizer, *texts)] == [2, 0, 0, 2]
+
+
+def test_special_word_of_a_tokenizer_that_cuts_at_spaces_only(tokenizer):
+    """WordPiece finds the whole word in its vocabulary; the token for unknown words is one of them."""
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.backend_tokenizer.normalizer = normalizers.NFC()
+    found = tokenizer.backend_tokenizer.encode("Ann [SEP] [UNK] 漢", add_special_tokens=False)
+    assert found.tokens[-3:] == ["[SEP]", "[UNK]", "[UNK]"]
+    (pieces,) = encode(tokenizer, "[SEP] a [UNK] 漢")
+    assert pieces.strings == [*"[SEP]", "a", *"[UNK]", "[UNK]"]
+    assert pieces.starts.tolist() == [0, 1, 2, 3, 4, 6, 8, 9, 10, 11, 12, 14]
+    assert (pieces.ends - pieces.starts == 1).all()
+
+
+def test_ordinary_documents_are_not_encoded_twice(tokenizer, monkeypatch):
+    monkeypatch.setattr(pieces_module, "_spell_out", lambda *args: pytest.fail("encoded twice"))
+    assert len(encode(tokenizer, "Ann Lee", LONG, "漢 😀", "[SEP] is text for this tokenizer")) == 4
 
 
 def test_no_documents(tokenizer):

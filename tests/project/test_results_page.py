@@ -1,4 +1,4 @@
-"""docs/results.md is what the files in docs/results/ give."""
+"""docs/results.md and docs/performance.md are what the files in docs/results/ give."""
 
 import json
 
@@ -48,6 +48,16 @@ def test_add_averages_seeds_and_writes_the_page(run, tmp_path):
     assert "spacy 3.8.18" in page
     assert "python -m spacy project run snips" in page
     assert run("--check") == 0
+
+
+def test_files_about_speed_have_a_page_of_their_own(results, run, tmp_path):
+    data = dict.fromkeys(results.KEYS, "") | {"versions": {}, "columns": ["", "Words/s"], "rows": [["ours", "9,000"]]}
+    (tmp_path / "docs" / "results" / "performance-mixed.json").write_text(json.dumps(data), "utf8")
+    assert run() == 0
+    assert "9,000" in (tmp_path / "docs" / "performance.md").read_text("utf8")
+    assert "9,000" not in (tmp_path / "docs" / "results.md").read_text("utf8")
+    (tmp_path / "docs" / "performance.md").unlink()
+    assert run("--check") == 1
 
 
 def test_check_finds_a_page_changed_by_hand(run, tmp_path):

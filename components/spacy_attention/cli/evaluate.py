@@ -7,6 +7,7 @@ import typer
 from spacy.cli._util import setup_gpu
 from wasabi import Printer
 
+from ..evaluation.device import check_gpu
 from ..evaluation.predict import load_examples, load_pipeline, predict, sha256
 from ..evaluation.report import make_report, print_report, write_json
 from . import attention_cli
@@ -37,8 +38,9 @@ def evaluate(pipeline: str, data: Path, output: Path | None = None, *, gpu_id: i
     gpu_id (int): GPU to use, -1 for the CPU.
     silent (bool): Whether to print nothing and show no progress bar.
     RETURNS (dict[str, Any]): `scores`, `per_label`, `speed`, `data`, `pipeline`, `versions`, unrounded.
-    RAISES (ValueError): E501 and E502 for the pipeline, E503 to E505 for the data.
+    RAISES (ValueError): E501 and E502 for the pipeline, E503 to E505 for the data, E510 and E511 for the GPU.
     """
+    check_gpu(gpu_id)
     setup_gpu(gpu_id, silent=silent)
     nlp = load_pipeline(pipeline)
     examples = load_examples(nlp, data)

@@ -17,9 +17,11 @@ def align_offsets(token_starts: Ints, token_ends: Ints, piece_starts: Ints, piec
     """The range of pieces that share a character with each token.
 
     token_starts, token_ends (Ints): (tokens,) character offsets, ends exclusive, in text order.
-    piece_starts, piece_ends (Ints): (pieces,) the same for pieces, neither decreasing.
+    piece_starts, piece_ends (Ints): (pieces,) the same for pieces, in reading order. Pieces may share characters, as those of one
+        emoji do, leave some out, and be empty.
     RETURNS (tuple): first and exclusive last piece of each token, (tokens,); an empty range for a token without pieces.
     """
-    first = numpy.searchsorted(piece_ends, token_starts, side="right")
-    last = numpy.searchsorted(piece_starts, token_ends, side="left")
+    # No tokenizer was found whose offsets ever go back. With one that did, a range would hold a piece too many, and none too few.
+    first = numpy.searchsorted(numpy.maximum.accumulate(piece_ends), token_starts, side="right")
+    last = numpy.searchsorted(numpy.minimum.accumulate(piece_starts[::-1])[::-1], token_ends, side="left")
     return first, numpy.maximum(first, last)

@@ -5,6 +5,7 @@ PyTorch's fused CPU kernel is fast forwards in bfloat16, but its backward pass t
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -27,6 +28,14 @@ class Float32Attention(TorchFunctionMode):
         with torch.autocast(query.device.type, enabled=False):
             output = func(*map(_to_float32, args), **{name: _to_float32(value) for name, value in kwargs.items()})
         return output.to(query.dtype)
+
+
+def checkpoint_contexts() -> tuple[AbstractContextManager, AbstractContextManager]:
+    """For gradient checkpointing, which computes parts of the forward pass again where the contexts around it are gone.
+
+    RETURNS (tuple): contexts for the first time and for the second, as `torch.utils.checkpoint` wants them.
+    """
+    return nullcontext(), Float32Attention() if torch.is_autocast_enabled("cpu") else nullcontext()
 
 
 def _to_float32(value: Any) -> Any:

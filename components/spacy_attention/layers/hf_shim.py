@@ -7,15 +7,17 @@ from typing import Any, cast
 
 import srsly
 from thinc.api import get_torch_default_device
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
-from transformers.utils import logging as hf_logging
+from torch import nn
+from transformers import PreTrainedTokenizerFast
 
-from ..checkpoints import find_checkpoint, missing_checkpoint_message
 from ..errors import Errors
+from ..nn.hidden_states import choose_states
 from ..nn.transformer import WindowedTransformer
-from .pieces import prepare_tokenizer
+from .float32_attention import checkpoint_contexts
+from .loading import encoder_part, read_checkpoint, rebuild
 from .shim import TorchShim, load_strictly
 
+EMBEDDING_NAME = re.compile(r"embed|\b(?:wte|wpe)\b")
 LAYER_NAME = re.compile(r"\.(?:layers?|h|blocks?|layer_groups)\.(\d+)\.")
 
 
@@ -25,13 +27,29 @@ class CheckpointShim(TorchShim):
     precision (str): see `resolve_precision`.
     tokenizer_config (dict): settings for the tokenizer when the checkpoint is read.
     transformer_config (dict): settings that override the checkpoint's configuration when it is read.
+    layer (int | str): see `choose_states`.
+    frozen_layers (int): layers from the bottom that do not learn, the embeddings with them; 0 freezes nothing.
+    gradient_checkpointing (bool): compute the activations of a layer again in the backward pass, instead of keeping them.
     """
 
-    def __init__(self, *, precision: str, tokenizer_config: dict[str, Any], transformer_config: dict[str, Any]):
+    def __init__(
+        self,
+        *,
+        precision: str,
+        tokenizer_config: dict[str, Any],
+        transformer_config: dict[str, Any],
+        layer: int | str = -1,
+        frozen_layers: int = 0,
+        gradient_checkpointing: bool = False,
+    ):
         super().__init__(WindowedTransformer, component="backbone", precision=precision, below_top=self._below_top)
         self._tokenizer: PreTrainedTokenizerFast | None = None
+        self._config: Any = None  # of the whole checkpoint, decoder included
         self.tokenizer_config = tokenizer_config
         self.transformer_config = transformer_config
+        self.layer = layer
+        self.frozen_layers = frozen_layers
+        self.gradient_checkpointing = gradient_checkpointing
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerFast:
@@ -42,23 +60,31 @@ class CheckpointShim(TorchShim):
 
     @property
     def transformer(self) -> Any:
-        """The Hugging Face model."""
+        """The Hugging Face model; of one with encoder and decoder, the encoder."""
         return self.module.transformer
+
+    @property
+    def longest(self) -> float:
+        """The most pieces that fit into a window, special ones included; infinite where neither model nor tokenizer sets a limit."""
+        limit = getattr(self.transformer.config, "max_position_embeddings", None) or float("inf")
+        for name, part in self.transformer.named_modules():
+            # RoBERTa and its kin count positions from behind that of the padding.
+            if name.endswith("position_embeddings") and isinstance(part, nn.Embedding) and part.padding_idx is not None:
+                limit = min(limit, part.num_embeddings - part.padding_idx - 1)
+        return min(limit, self.tokenizer.model_max_length)
+
+    @property
+    def n_layers(self) -> int:
+        """Number of layers of the transformer."""
+        return getattr(self.transformer.config, "num_hidden_layers", 0)
 
     def load_checkpoint(self, name: str) -> None:
         """Read configuration, weights and tokenizer.
 
         name (str): see `find_checkpoint`.
-        RAISES (ValueError): E101 to E104, when it cannot be found, read or used.
+        RAISES (ValueError): see `read_checkpoint`.
         """
-        source = find_checkpoint(name)
-        try:
-            config = AutoConfig.from_pretrained(source, trust_remote_code=False, **self.transformer_config)
-            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, use_fast=True, **self.tokenizer_config)
-            transformer = _quietly(lambda: AutoModel.from_pretrained(source, config=config, trust_remote_code=False))
-        except OSError as err:
-            raise ValueError(missing_checkpoint_message(name)) from err
-        self._take(transformer, tokenizer, name)
+        self._take(*read_checkpoint(name, self.tokenizer_config, self.transformer_config))
 
     def to_bytes(self) -> bytes:
         """RETURNS (bytes): configuration, tokenizer files, and weights as safetensors; empty before `initialize`."""
@@ -66,7 +92,7 @@ class CheckpointShim(TorchShim):
             return srsly.msgpack_dumps({"weights": None})
         return srsly.msgpack_dumps(
             {
-                "config": self.transformer.config.to_json_string(use_diff=True),
+                "config": self._config.to_json_string(use_diff=True),
                 "tokenizer": _tokenizer_files(self.tokenizer),
                 "weights": self._weights_to_bytes(),
             }
@@ -81,13 +107,7 @@ class CheckpointShim(TorchShim):
         message = srsly.msgpack_loads(data)
         if message["weights"] is None:
             return self
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, "config.json").write_text(message["config"], encoding="utf8")
-            for name, content in message["tokenizer"].items():
-                Path(folder, name).write_bytes(content)
-            config = AutoConfig.from_pretrained(folder)
-            tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True)
-        self._take(AutoModel.from_config(config), tokenizer, "saved pipeline")
+        self._take(*rebuild(message["config"], message["tokenizer"]))
         load_strictly(self.module, message["weights"], what=self.component)
         return self
 
@@ -97,31 +117,28 @@ class CheckpointShim(TorchShim):
         copied.below_top = copied._below_top
         return copied
 
-    def _take(self, transformer: Any, tokenizer: Any, name: str) -> None:
-        if not isinstance(tokenizer, PreTrainedTokenizerFast):
-            raise ValueError(Errors.E104.format(name=name))
-        self._tokenizer = prepare_tokenizer(tokenizer)
-        self._model = WindowedTransformer(transformer.float()).to(get_torch_default_device()).eval()
+    def _take(self, transformer: Any, tokenizer: PreTrainedTokenizerFast) -> None:
+        if (tokenizer.pad_token_id or 0) >= transformer.get_input_embeddings().num_embeddings:
+            tokenizer.pad_token = None  # padding is masked, so it can be any piece, but it must be one
+        self._config = transformer.config
+        self._tokenizer = tokenizer
+        part = encoder_part(transformer).float()
+        if self.gradient_checkpointing:
+            part.gradient_checkpointing_enable({"use_reentrant": False, "context_fn": checkpoint_contexts})
+        states = choose_states(self.layer, getattr(part.config, "num_hidden_layers", 0))
+        self._model = WindowedTransformer(part, states).to(get_torch_default_device()).eval()
+        if self.frozen_layers:
+            for name, parameter in self._model.named_parameters():
+                parameter.requires_grad_(self._below_top(name) < self.n_layers - self.frozen_layers)
 
     def _below_top(self, name: str) -> int:
-        layers = getattr(self.transformer.config, "num_hidden_layers", 0)
         found = LAYER_NAME.search(name)
         if found:
-            return layers - 1 - int(found.group(1))
-        return layers if "embed" in name else 0
+            return self.n_layers - 1 - int(found.group(1))
+        return self.n_layers if EMBEDDING_NAME.search(name) else 0
 
 
 def _tokenizer_files(tokenizer: PreTrainedTokenizerFast) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save_pretrained(folder)
         return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
-
-
-def _quietly(load: Any) -> Any:
-    """Without the advice to train a pooler that nothing here uses."""
-    level = hf_logging.get_verbosity()
-    hf_logging.set_verbosity_error()
-    try:
-        return load()
-    finally:
-        hf_logging.set_verbosity(level)

@@ -1,11 +1,42 @@
 """From the hidden states of word pieces to one vector per token, for a whole batch at once."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy
+from numpy.typing import NDArray
 from spacy_transformers.data_classes import TransformerData
 from thinc.api import Ops
 from thinc.types import Floats2d, Ragged
+
+from .backbone import BackboneBatch
+from .windows import expand_ranges
+
+Ints = NDArray[numpy.int32]
+
+# Tokens that are pooled at once. The pieces gathered for it are a copy, which for a document of any length must stay small.
+CHUNK = 16384
+
+
+class TokenRows(NamedTuple):
+    """Which rows each token of a batch is the mean of; on the host.
+
+    rows (Ints): the rows of all tokens, one token after the other.
+    per_token (Ints): (tokens,) how many rows each has.
+    per_doc (Ints): (documents,) how many tokens each has.
+    """
+
+    rows: Ints
+    per_token: Ints
+    per_doc: Ints
+
+
+def pool_batch(ops: Ops, batch: BackboneBatch) -> tuple[Ragged, Callable[[Floats2d], Floats2d]]:
+    """As `pool_pieces`, for a batch that comes straight from the backbone and is packed already."""
+    layout = batch.layout
+    rows = expand_ranges(layout.token_rows, layout.pieces_per_token)
+    tokens = TokenRows(*(x.astype("int32") for x in (rows, layout.pieces_per_token, layout.n_tokens)))
+    return pool_rows(ops, batch.rows, tokens)
 
 
 def pool_pieces(ops: Ops, doc_data: list[TransformerData], width: int) -> tuple[Ragged, Callable[[Floats2d], Floats2d]]:
@@ -17,15 +48,30 @@ def pool_pieces(ops: Ops, doc_data: list[TransformerData], width: int) -> tuple[
     RETURNS (tuple): Ragged of (tokens, width) float32 with a length per document, and a callback from the gradient of its rows to
         that of the packed hidden states, (rows, width).
     """
-    states = [data.model_output.last_hidden_state for data in doc_data if "last_hidden_state" in data.model_output]
-    hidden = ops.xp.concatenate([x.reshape(-1, width) for x in states]) if states else ops.alloc2f(0, width)
-    ends = numpy.cumsum([0] + [x.size // width for x in states])
-    filled = (data for data in doc_data if "last_hidden_state" in data.model_output)
-    indices = [data.align.dataXd.reshape(-1) + start for data, start in zip(filled, ends, strict=False)]
-    index = ops.asarray1i(numpy.concatenate([*indices, numpy.zeros(0, dtype="int32")]))
-    per_token = ops.asarray1i(numpy.concatenate([*(data.align.lengths for data in doc_data), numpy.zeros(0, "int32")]))
-    # Thinc's kernels do not take zero rows, which is what a batch of nothing but whitespace has.
-    rows = ops.reduce_mean(hidden[index], per_token) if len(index) else ops.alloc2f(len(per_token), width)
+    filled = [data for data in doc_data if "last_hidden_state" in data.model_output]
+    states = [data.model_output.last_hidden_state.reshape(-1, width) for data in filled]
+    starts = numpy.cumsum([0, *(len(x) for x in states)])
+    rows = [data.align.dataXd.reshape(-1) + start for data, start in zip(filled, starts, strict=False)]
+    tokens = TokenRows(
+        _pack(rows),
+        _pack(data.align.lengths for data in doc_data),
+        numpy.array([len(x.align.lengths) for x in doc_data], "int32"),
+    )
+    hidden = ops.alloc2f(0, width) if not states else states[0] if len(states) == 1 else ops.xp.concatenate(states)
+    return pool_rows(ops, hidden, tokens)
+
+
+def pool_rows(ops: Ops, hidden: Floats2d, tokens: TokenRows) -> tuple[Ragged, Callable[[Floats2d], Floats2d]]:
+    """hidden (Floats2d): (rows, width). tokens (TokenRows): what to pool. RETURNS (tuple): as `pool_pieces`."""
+    index, per_token = ops.asarray1i(tokens.rows), ops.asarray1i(tokens.per_token)
+    pooled = ops.alloc2f(len(tokens.per_token), hidden.shape[1])
+    ends = numpy.concatenate([numpy.zeros(1, "int64"), tokens.per_token.cumsum()])
+    for start in range(0, len(pooled), CHUNK):
+        stop = min(start + CHUNK, len(pooled))
+        here = index[ends[start] : ends[stop]]
+        # Thinc's kernels do not take zero rows, which is what a batch of nothing but whitespace has.
+        if len(here):
+            pooled[start:stop] = ops.reduce_mean(hidden[here], per_token[start:stop])
 
     def backprop(d_rows: Floats2d) -> Floats2d:
         d_hidden = ops.alloc2f(*hidden.shape)
@@ -33,4 +79,8 @@ def pool_pieces(ops: Ops, doc_data: list[TransformerData], width: int) -> tuple[
             ops.scatter_add(d_hidden, index, ops.backprop_reduce_mean(d_rows, per_token))
         return d_hidden
 
-    return Ragged(rows, ops.asarray1i([len(data.align.lengths) for data in doc_data])), backprop
+    return Ragged(pooled, ops.asarray1i(tokens.per_doc)), backprop
+
+
+def _pack(arrays) -> Ints:
+    return numpy.concatenate([numpy.zeros(0, dtype="int32"), *arrays]).astype("int32")

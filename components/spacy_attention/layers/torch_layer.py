@@ -1,14 +1,16 @@
 """A Thinc layer around a torch module that takes packed token vectors."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from thinc.api import Model, torch2xp, xp2torch
-from thinc.types import Ragged
+from thinc.types import Floats2d, Ragged
 from torch import nn
 
 from ..types import Backprop
 from .shim import TorchShim
+
+LayerInput: TypeAlias = Ragged | tuple[Ragged, Floats2d]
 
 
 def torch_layer(
@@ -19,8 +21,8 @@ def torch_layer(
     dropout: float = 0.0,
     precision: str = "float32",
     below_top: Callable[[str], int] = lambda name: 0,
-) -> Model[Ragged, Any]:
-    """Wrap a module with `forward(rows, lengths)`.
+) -> Model[LayerInput, Any]:
+    """Wrap a module with `forward(rows, lengths)`, or `forward(rows, lengths, columns)` for an input of two parts.
 
     name (str): of the layer.
     build (Callable): makes the module once its sizes are known; `model.shims[0].create(**sizes)` calls it.
@@ -28,21 +30,24 @@ def torch_layer(
     dropout (float): rate outside of a training config, which sets its own through `dropout_rate`; 0 outside of updates.
     precision (str): see `resolve_precision`.
     below_top (Callable): see `TorchShim`.
-    RETURNS (Model): input Ragged of (tokens, nI) float32; output the module's tensor, or tuple of tensors, as float32 arrays.
+    RETURNS (Model): input Ragged of (tokens, nI) float32, or a tuple of such a Ragged and further columns, (tokens, n) float32, which
+        nI counts and which get no gradient; output the module's tensor, or tuple of tensors, as float32 arrays.
     """
     shim = TorchShim(build, component=component, precision=precision, below_top=below_top)
     return Model(name, forward, dims={"nI": None, "nO": None}, attrs={"dropout_rate": dropout}, shims=[shim])
 
 
-def forward(model: Model, X: Ragged, is_train: bool) -> tuple[Any, Backprop]:
-    """X (Ragged): (tokens, nI). RETURNS (tuple): output arrays, and a callback from their gradients to that of X."""
+def forward(model: Model, inputs: LayerInput, is_train: bool) -> tuple[Any, Backprop]:
+    """inputs: see `torch_layer`. RETURNS (tuple): output arrays, and a callback from their gradients to that of the token vectors."""
     shim: TorchShim = model.shims[0]
-    rows = model.ops.reshape2f(X.dataXd, len(X.dataXd), model.get_dim("nI"))
+    X, *further = inputs if isinstance(inputs, tuple) else (inputs,)
+    columns = [xp2torch(x, device=shim.device) for x in further]
+    rows = model.ops.reshape2f(X.dataXd, len(X.dataXd), model.get_dim("nI") - sum(x.shape[1] for x in columns))
     lengths = xp2torch(model.ops.asarray(X.lengths, dtype="int64"), device=shim.device)
     if not is_train:
-        return _to_arrays(shim.predict(xp2torch(rows, device=shim.device), lengths)), _no_backprop
+        return _to_arrays(shim.predict(xp2torch(rows, device=shim.device), lengths, *columns)), _no_backprop
     rows_torch = xp2torch(rows, requires_grad=True, device=shim.device)
-    outputs, backprop_torch = shim.begin_update(rows_torch, lengths, dropout=model.attrs["dropout_rate"])
+    outputs, backprop_torch = shim.begin_update(rows_torch, lengths, *columns, dropout=model.attrs["dropout_rate"])
 
     def backprop(d_outputs: Any) -> Ragged:
         # A batch without tokens may come back as (0, 0) from layers that only know lists of arrays.

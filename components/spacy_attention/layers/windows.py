@@ -1,9 +1,50 @@
 """Overlapping windows over the word pieces of a document, and which window each piece's vector is taken from."""
 
+from typing import NamedTuple
+
 import numpy
 from numpy.typing import NDArray
 
 Ints = NDArray[numpy.int64]
+
+
+class Windows(NamedTuple):
+    """Windows over the pieces of a batch of documents.
+
+    starts, lengths (Ints): (windows,) first piece, counted over the batch, and number of pieces; of each document in turn.
+    per_doc (Ints): (documents,) windows of each document; none for one without tokens.
+    owner (Ints): (pieces,) the window from which each piece's vector is taken.
+    """
+
+    starts: Ints
+    lengths: Ints
+    per_doc: Ints
+    owner: Ints
+
+
+def cover_documents(n_pieces: Ints, n_tokens: Ints, first: Ints, last: Ints, *, capacity: int, stride: int) -> Windows:
+    """Cover every document with windows.
+
+    n_pieces, n_tokens (Ints): (documents,).
+    first, last (Ints): (tokens,) range of pieces of each token, counted over the batch, last exclusive.
+    capacity (int): pieces that fit into a window, special ones not counted.
+    stride (int): pieces from the start of one window to that of the next, 1 to capacity.
+    RETURNS (Windows): a document that has tokens has at least one, if it has no pieces an empty one.
+    """
+    per_doc = (1 - -numpy.maximum(n_pieces - capacity, 0) // stride) * (n_tokens > 0)
+    ends, pieces_before, tokens_before = (x.cumsum() for x in (per_doc, n_pieces, n_tokens))
+    # Right for all documents of one window, which are most.
+    starts = numpy.repeat(pieces_before - n_pieces, per_doc)
+    lengths = numpy.repeat(n_pieces, per_doc)
+    owner = numpy.repeat(ends - per_doc, n_pieces)
+    for d in numpy.flatnonzero(per_doc > 1):
+        cuts = cut_windows(int(n_pieces[d]), capacity, stride)
+        here = slice(ends[d] - per_doc[d], ends[d])
+        base, tokens = pieces_before[d] - n_pieces[d], slice(tokens_before[d] - n_tokens[d], tokens_before[d])
+        starts[here], lengths[here] = base + cuts[:, 0], cuts[:, 1] - cuts[:, 0]
+        chosen = central_windows(cuts, first[tokens] - base, last[tokens] - base, int(n_pieces[d]))
+        owner[base : pieces_before[d]] = here.start + chosen
+    return Windows(starts, lengths, per_doc, owner)
 
 
 def cut_windows(n_pieces: int, capacity: int, stride: int) -> Ints:

@@ -7,9 +7,9 @@ import numpy
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 from thinc.api import Model
-from thinc.types import Ragged
 
 from ..layers.packing import to_ragged
+from ..layers.torch_layer import LayerInput
 from ..types import Backprop, TokenVectors
 from .tokens import packed_tokens
 from .width import known_width
@@ -19,7 +19,7 @@ FeatureFunction = Callable[[list[Doc]], NDArray[numpy.float32]]
 
 def head_model(
     tok2vec: Model[list[Doc], TokenVectors],
-    layer: Model[Ragged, Any],
+    layer: Model[LayerInput, Any],
     *,
     features: FeatureFunction | None = None,
     n_features: int = 0,
@@ -64,20 +64,9 @@ def create_head(model: Model, n_outputs: int, **sizes: int) -> None:
 def forward(model: Model, docs: list[Doc], is_train: bool) -> tuple[Any, Backprop]:
     """docs (list[Doc]): of the batch. RETURNS (tuple): the layer's output, and a callback from its gradient to the documents."""
     tok2vec, pack, layer = model.layers
+    features: FeatureFunction | None = model.attrs["features"]
     width = layer.get_dim("nI") - model.attrs["n_features"]
     packed, _, backprop_tokens = packed_tokens(tok2vec, pack, docs, width, is_train)
-    Y, backprop_layer = layer(_add_features(model, packed, docs), is_train)
-
-    def backprop(dY: Any) -> Any:
-        d_packed = backprop_layer(dY)
-        return backprop_tokens(Ragged(model.ops.as_contig(d_packed.dataXd[:, :width]), d_packed.lengths))
-
-    return Y, backprop
-
-
-def _add_features(model: Model, packed: Ragged, docs: list[Doc]) -> Ragged:
-    features: FeatureFunction | None = model.attrs["features"]
-    if features is None:
-        return packed
-    columns = model.ops.asarray2f(features(docs))
-    return Ragged(model.ops.xp.concatenate([packed.dataXd, columns], axis=1), packed.lengths)
+    inputs = packed if features is None else (packed, model.ops.asarray2f(features(docs)))
+    Y, backprop_layer = layer(inputs, is_train)
+    return Y, lambda dY: backprop_tokens(backprop_layer(dY))

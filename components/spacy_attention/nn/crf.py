@@ -16,48 +16,32 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .time_major import time_major
+
 # Stands for log(0): far below any score, and still finite, so that gradients stay numbers.
 NEVER = -1e9
 
 
-class Chains(NamedTuple):
-    """The emissions of several documents, time first, longest document first, so that each step is one dense slice.
+class Steps(NamedTuple):
+    """Scores of the tags, one tensor per time: (documents at that time,) for O, (documents at that time, labels) for the others."""
 
-    outside (Tensor): (time, documents), score of O.
-    begin, inside, last, unit (Tensor): (time, documents, labels).
-    active (list[int]): documents that have a token at each time.
-    rows (Tensor): (time, documents) int64, row of the packed array that holds the token; meaningless beyond a document's end.
-    order (Tensor): (documents,) int64, place of each sorted document in the batch.
+    outside: tuple[Tensor, ...]
+    begin: tuple[Tensor, ...]
+    inside: tuple[Tensor, ...]
+    last: tuple[Tensor, ...]
+    unit: tuple[Tensor, ...]
+
+
+def split_steps(scores: Tensor, active: list[int]) -> Steps:
+    """Take scores apart once: the gradient of an index into all of time would be as long as time, at each step again.
+
+    scores (Tensor): (tokens, tags), in the order of `time_major`.
+    active (list[int]): documents at each time.
+    RETURNS (Steps): views.
     """
-
-    outside: Tensor
-    begin: Tensor
-    inside: Tensor
-    last: Tensor
-    unit: Tensor
-    active: list[int]
-    rows: Tensor
-    order: Tensor
-
-
-def lay_out(emissions: Tensor, lengths: Tensor) -> Chains:
-    """Sort the documents of a packed array by length and put time first.
-
-    emissions (Tensor): (tokens, tags) scores in the order of `tags.tag_names`.
-    lengths (Tensor): (documents,) int64, may hold zeros; at least one must be above 0.
-    RETURNS (Chains): see there.
-    """
-    order = torch.argsort(lengths, descending=True, stable=True)
-    starts = torch.cumsum(lengths, 0) - lengths
-    time = torch.arange(int(lengths.max()), device=lengths.device)[:, None]
-    sorted_lengths = lengths[order]
-    rows = starts[order] + torch.minimum(time, (sorted_lengths - 1).clamp(min=0))
-    rows = rows.clamp(max=len(emissions) - 1)
-    active = (sorted_lengths > time).sum(1).tolist()
-    scores = emissions.log_softmax(-1)[rows.to(emissions.device)]
-    labels = (emissions.shape[1] - 1) // 4
-    begin, inside, last, unit = scores[..., 1:].split(labels, dim=-1)
-    return Chains(scores[..., 0], begin, inside, last, unit, active, rows, order)
+    labels = (scores.shape[1] - 1) // 4
+    begin, inside, last, unit = scores[:, 1:].split(labels, dim=1)
+    return Steps(*(part.split(active) for part in (scores[:, 0], begin, inside, last, unit)))
 
 
 def log_matmul(scores: Tensor, transitions: Tensor) -> Tensor:
@@ -67,14 +51,6 @@ def log_matmul(scores: Tensor, transitions: Tensor) -> Tensor:
     """
     top = scores.detach().amax(-1, keepdim=True)
     return ((scores - top).exp() @ transitions.exp()).log() + top
-
-
-def start_scores(chains: Chains) -> tuple[Tensor, Tensor]:
-    """RETURNS (tuple): free (documents, labels + 1) and inside (documents, labels) before the first token."""
-    first = chains.begin[0]
-    free = first.new_full((first.shape[0], first.shape[1] + 1), NEVER)
-    free[:, 0] = 0.0
-    return free, torch.full_like(first, NEVER)
 
 
 def log_partition(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
@@ -87,20 +63,21 @@ def log_partition(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> Te
     """
     if not len(emissions):
         return emissions.new_zeros(len(lengths)) + 0.0 * transitions.sum()
-    chains = lay_out(emissions, lengths)
-    free, inside = start_scores(chains)
+    rows, active, order = time_major(lengths.to(emissions.device))
+    steps = split_steps(emissions.log_softmax(-1)[rows], active)
+    free = emissions.new_full((len(lengths), len(transitions)), NEVER)
+    free[:, 0] = 0.0
+    inside = torch.full_like(free[:, 1:], NEVER)
     ended = []
-    # Taken apart once: the gradient of an index into all of time is as long as time, at each step again.
-    steps = zip(*(scores.unbind(0) for scores in chains[:5]), chains.active, strict=True)
-    for outside, begin, goes_on, last, unit, n in steps:
+    for n, outside, begin, goes_on, last, unit in zip(active, *steps, strict=True):
         ended.append(free[n:])
         enter, inside = log_matmul(free[:n], transitions), inside[:n]
-        closed = torch.logaddexp(inside + last[:n], enter[:, 1:] + unit[:n])
-        inside = torch.logaddexp(inside + goes_on[:n], enter[:, 1:] + begin[:n])
-        free = torch.cat([(enter[:, 0] + outside[:n])[:, None], closed], dim=1)
+        closed = torch.logaddexp(inside + last, enter[:, 1:] + unit)
+        inside = torch.logaddexp(inside + goes_on, enter[:, 1:] + begin)
+        free = torch.cat([(enter[:, 0] + outside)[:, None], closed], dim=1)
     ended.append(free)
     totals = torch.cat(ended[::-1]).logsumexp(-1)
-    return torch.zeros_like(totals).index_copy(0, chains.order.to(totals.device), totals)
+    return torch.zeros_like(totals).index_copy(0, order, totals)
 
 
 def negative_log_likelihood(emissions: Tensor, lengths: Tensor, transitions: Tensor, allowed: Tensor) -> Tensor:

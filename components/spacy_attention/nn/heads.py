@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from .pooling import POOLINGS
 
@@ -28,7 +29,7 @@ class ClassScores(nn.Module):
 class TagScores(nn.Module):
     """Score the tags of each token linearly, and hold the transition scores of the tag chain.
 
-    width (int): width of the token vectors.
+    width (int): width of the token vectors, further columns included.
     tags (int): number of tags.
     states (int): number of states that the chain has between two entities.
     """
@@ -39,6 +40,15 @@ class TagScores(nn.Module):
         self.linear = nn.Linear(width, tags)
         self.transitions = nn.Parameter(torch.zeros(states, states))
 
-    def forward(self, rows: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """rows (Tensor): (tokens, width). RETURNS (tuple): emissions (tokens, tags) and transitions (states, states)."""
-        return self.linear(self.dropout(rows)), self.transitions
+    def forward(self, rows: Tensor, lengths: Tensor, columns: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Score a packed batch.
+
+        rows (Tensor): (tokens, width) token vectors. columns (Tensor | None): (tokens, n) further features; `width` counts them.
+        RETURNS (tuple): emissions (tokens, tags) and transitions (states, states).
+        """
+        if columns is None:
+            return self.linear(self.dropout(rows)), self.transitions
+        # Two products instead of one over the concatenation, which would be a copy of all token vectors.
+        width = rows.shape[1]
+        scores = linear(self.dropout(rows), self.linear.weight[:, :width], self.linear.bias)
+        return scores + linear(self.dropout(columns), self.linear.weight[:, width:]), self.transitions

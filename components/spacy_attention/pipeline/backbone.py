@@ -17,8 +17,10 @@ from thinc.api import Config, Model, Optimizer
 from thinc.types import Floats2d, Ragged
 
 from ..errors import Errors
-from ..layers.backbone import BackboneBatch
-from ..layers.token_vectors import pool_pieces
+from ..layers.backbone import BackboneBatch, own_copy
+from ..layers.report import make_reports
+from ..layers.token_vectors import pool_batch, pool_pieces
+from .fork_guard import guard_forks
 from .shared import GradientSum, SharedComponent
 
 DEFAULT_CONFIG = Config().from_str("""
@@ -35,12 +37,16 @@ precision = "auto"
 window = 256
 stride = 192
 budget = 4096
+truncate = false
+layer = -1
+frozen_layers = 0
+gradient_checkpointing = false
 tokenizer_config = {}
 transformer_config = {}
 """)["attention_backbone"]
 
 
-@Language.factory("attention_backbone", assigns=["doc._.trf_data"], default_config=DEFAULT_CONFIG)
+@Language.factory("attention_backbone", assigns=["doc._.trf_data", "doc._.backbone_report"], default_config=DEFAULT_CONFIG)
 def make_attention_backbone(
     nlp: Language,
     name: str,
@@ -81,6 +87,7 @@ class AttentionBackbone(SharedComponent, Transformer):
         if getattr(model, "name", None) != "attention-backbone":
             raise ValueError(Errors.E107.format(found=getattr(model, "name", type(model).__name__)))
         super().__init__(vocab, model, set_extra_annotations, name=name, max_batch_items=max_batch_items)
+        guard_forks()
 
     def find_listeners(self, component: Any) -> None:
         """Bind the listeners of a later component, stock transformer listeners included. component (Pipe): any."""
@@ -90,6 +97,19 @@ class AttentionBackbone(SharedComponent, Transformer):
     def predict(self, docs: Iterable[Doc]) -> BackboneBatch:
         """docs (Iterable[Doc]): any. RETURNS (BackboneBatch): their hidden states."""
         return self.model.predict(list(docs))
+
+    def set_annotations(self, docs: Iterable[Doc], predictions: BackboneBatch) -> None:
+        """Write `doc._.trf_data` and `doc._.backbone_report`.
+
+        docs (Iterable[Doc]): get hidden states of their own: a view would keep the whole batch in memory for as long as one of its
+            documents lives.
+        predictions (BackboneBatch): from `predict`.
+        """
+        docs = list(docs)
+        for doc, data, report in zip(docs, predictions.doc_data, make_reports(predictions.layout), strict=True):
+            doc._.trf_data = data if len(docs) == 1 else own_copy(data)
+            doc._.backbone_report = report
+        self.set_extra_annotations(docs, predictions)
 
     def read_vectors(self, docs: list[Doc]) -> Ragged:
         """Pool the hidden states stored on documents, for a listener.
@@ -125,7 +145,7 @@ class AttentionBackbone(SharedComponent, Transformer):
         batch, backprop = self.model.begin_update(docs)
         gradients = self.collect_gradients(backprop)
         self._deliver_to_stock(docs, batch, gradients)
-        vectors, backprop_pool = pool_pieces(self.model.ops, batch.doc_data, self.model.get_dim("nO"))
+        vectors, backprop_pool = pool_batch(self.model.ops, batch)
         self.deliver(docs, vectors, lambda d_vectors: gradients.add(backprop_pool(d_vectors.dataXd)))
         return losses
 
@@ -180,3 +200,5 @@ class AttentionBackbone(SharedComponent, Transformer):
 
 # Documents can come from a pipeline loaded in another process before any component was made here.
 install_extensions()
+if not Doc.has_extension("backbone_report"):
+    Doc.set_extension("backbone_report", default=None)

@@ -15,6 +15,7 @@ from ..errors import Errors
 from ..layers.packing import to_ragged, unpack
 from ..types import TokenVectors
 from .checks import check_get_examples
+from .fork_guard import guard_forks
 from .shared import SharedComponent
 
 DEFAULT_CONFIG = Config().from_str("""
@@ -61,6 +62,7 @@ class AttentionEncoder(SharedComponent, TrainablePipe):
 
     def __init__(self, vocab, model: Model[list[Doc], TokenVectors], *, name: str = "attention_encoder"):
         super().__init__(vocab, model, name)
+        guard_forks()
 
     def predict(self, docs: Iterable[Doc]) -> Ragged:
         """docs (Iterable[Doc]): any. RETURNS (Ragged): (tokens, width) float32 with a length per document."""

@@ -12,6 +12,7 @@ from thinc.api import Model, Optimizer, set_dropout_rate
 
 from ..errors import Errors
 from .checks import check_get_examples
+from .fork_guard import guard_forks
 
 
 class Head(TrainablePipe):
@@ -33,6 +34,7 @@ class Head(TrainablePipe):
         self.name = name
         self.scorer = scorer
         self.cfg: dict[str, Any] = {"labels": [], **cfg}
+        guard_forks()
 
     @property
     def labels(self) -> tuple[str, ...]:

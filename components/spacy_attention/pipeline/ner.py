@@ -15,7 +15,8 @@ from ..errors import Errors
 from ..models.head import create_head
 from ..nn import tags
 from ..nn.crf import NEVER, negative_log_likelihood
-from ..nn.crf_decode import score_spans, span_log_probability, viterbi
+from ..nn.span_scores import score_spans, span_log_probability
+from ..nn.viterbi import viterbi
 from ..types import EntityPrediction
 from .checks import check_flat
 from .gold_tags import gold_tags, is_annotated, whitespace_bounds

@@ -1,0 +1,178 @@
+"""Every model family through a whole pipeline, and against Hugging Face's own forward."""
+
+import numpy
+import pytest
+import spacy
+import torch
+from thinc.api import fix_random_seed
+from transformers import AutoModel, AutoTokenizer
+
+from spacy_attention.layers.hf_shim import CheckpointShim
+from spacy_attention.layers.loading import encoder_part
+
+from .. import helpers
+from ..checkpoint_families import FAMILIES, POSITIONS
+from ..helpers import BACKBONE, TEXTCAT
+
+WINDOW = {"window": 48, "stride": 32}
+LONG = " ".join(text for text, _, _ in helpers.SENTENCES * 3)
+TEXTS = ["Ann Lee wants her money back", "", "  \n ", "thanks", LONG, "naïve 😀 Zürich", "My order 4711 never arrived"]
+ENCODER_DECODER = {"t5"}
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def folder(family, family_folder):
+    return family_folder(family)
+
+
+@pytest.fixture
+def nlp(folder):
+    """The backbone of the family with our classifier listening."""
+    made = spacy.blank("en")
+    helpers.add_backbone(made, folder, **WINDOW)
+    helpers.add_head(made, TEXTCAT)
+    helpers.initialize(made)
+    return made
+
+
+def rows_of(doc) -> numpy.ndarray:
+    return doc._.trf_data.model_output.last_hidden_state[0]
+
+
+def run_hugging_face(folder, text: str) -> tuple[numpy.ndarray, list[int]]:
+    """States of a text in one window with all that the tokenizer puts around it, padded on the right; and which pieces are text."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = encoder_part(AutoModel.from_pretrained(folder).eval())
+    encoding = tokenizer(text, return_special_tokens_mask=True)
+    ids = torch.tensor([[*encoding["input_ids"], *[tokenizer.pad_token_id or 0] * 5]])
+    mask = torch.arange(ids.shape[1])[None] < len(encoding["input_ids"])
+    with torch.no_grad():
+        hidden = model(input_ids=ids, attention_mask=mask.long()).last_hidden_state[0].numpy()
+    return hidden, [i for i, special in enumerate(encoding["special_tokens_mask"]) if not special]
+
+
+def test_hidden_states_equal_hugging_face(nlp, folder):
+    docs = list(nlp.pipe(TEXTS))
+    for doc in docs:
+        if doc.text not in ("", LONG):
+            hidden, inner = run_hugging_face(folder, doc.text)
+            # The document's own row is that of the window's first piece.
+            numpy.testing.assert_allclose(rows_of(doc), hidden[[0, *inner]], atol=1e-5, err_msg=doc.text)
+    assert numpy.abs(rows_of(docs[0])).max() > 0.1
+
+
+def test_long_document_goes_through_windows(nlp, folder):
+    doc = nlp(LONG)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer(LONG, add_special_tokens=False)["input_ids"]
+    assert len(ids) > POSITIONS
+    assert rows_of(doc).shape == (1 + len(ids), helpers.WIDTH)
+    assert doc._.trf_data.wordpieces.input_ids.reshape(-1).tolist() == ids
+    assert doc._.trf_data.align.lengths.min() >= 1
+    # The first window is what Hugging Face makes of the first pieces.
+    window = tokenizer(LONG, truncation=True, max_length=WINDOW["window"], return_special_tokens_mask=True)
+    model = encoder_part(AutoModel.from_pretrained(folder).eval())
+    with torch.no_grad():
+        expected = model(input_ids=torch.tensor([window["input_ids"]])).last_hidden_state[0].numpy()
+    before = window["special_tokens_mask"][0]
+    numpy.testing.assert_allclose(rows_of(doc)[1:17], expected[before : before + 16], atol=1e-5)
+
+
+def test_update_moves_the_weights(nlp):
+    before = helpers.weights_of(nlp)
+    examples = helpers.make_examples(nlp)
+    optimizer = nlp.resume_training()
+    optimizer.learn_rate = 0.01
+    losses = helpers.train(nlp, examples, optimizer, 2)
+    assert numpy.isfinite(losses).all()
+    after = helpers.weights_of(nlp)
+    moved = {key for key in before if not numpy.array_equal(before[key], after[key])}
+    unmoved = {key for key in before if key.startswith(BACKBONE)} - moved
+    # A classifier reads no pooler, and Longformer has weights for global rows, which nothing asks for.
+    allowed = ("pooler", "_global", "position", "token_type")
+    assert [key for key in unmoved if not any(part in key for part in allowed)] == []
+    assert any(key.startswith(TEXTCAT) for key in moved)
+
+
+def test_bytes_without_the_folder(nlp, family):
+    docs = list(nlp.pipe(TEXTS))
+    again = spacy.blank("en")
+    fix_random_seed(9)
+    helpers.add_backbone(again, "a-folder-that-does-not-exist", **WINDOW)
+    helpers.add_head(again, TEXTCAT)
+    again.from_bytes(nlp.to_bytes())
+    for doc, expected in zip(again.pipe(TEXTS), docs, strict=True):
+        helpers.assert_same_outputs(doc, expected, atol=1e-6)
+        if len(doc):
+            numpy.testing.assert_array_equal(rows_of(doc), rows_of(expected))
+    config = again.get_pipe(BACKBONE).model.shims[0]._config
+    assert bool(config.is_encoder_decoder) == (family in ENCODER_DECODER)
+
+
+@pytest.fixture
+def shim(folder) -> CheckpointShim:
+    made = CheckpointShim(precision="float32", tokenizer_config={}, transformer_config={})
+    made.load_checkpoint(str(folder))
+    return made
+
+
+def test_longest_window_fits_and_one_more_piece_does_not(shim, family):
+    """As the model counts, also where the tokenizer sets no limit."""
+    shim.tokenizer.model_max_length = int(1e30)
+    if family in ("t5", "modernbert", "deberta-v2"):
+        # No table of positions that could end, or none that is asked beyond its end.
+        assert shim.longest in (1e30, POSITIONS)
+        return
+
+    def run(length: int) -> torch.Tensor:
+        ids = torch.full((1, length), 60)
+        return shim.predict([(ids, torch.ones_like(ids), torch.arange(length), torch.arange(length))])
+
+    longest = int(shim.longest)
+    assert longest == (POSITIONS - 2 if family in ("roberta", "xlm-roberta", "longformer") else POSITIONS)
+    assert run(longest).shape == (longest, helpers.WIDTH)
+    if family != "longformer":  # pads itself up to a multiple of its own window, with one position for all padding
+        with pytest.raises((IndexError, RuntimeError)):
+            run(longest + 1)
+
+
+def test_limit_of_the_tokenizer_counts_as_well(shim):
+    shim.tokenizer.model_max_length = 77
+    assert shim.longest == 77
+
+
+def test_depths_of_weights(shim, family):
+    depths = {key.name: key.below_top for key, _ in shim.parameters()}
+    words = [
+        depth for name, depth in depths.items() if "word_embeddings.weight" in name or "embed_tokens" in name or "wte" in name
+    ]
+    if family == "modernbert":
+        words = [depths["transformer.embeddings.tok_embeddings.weight"]]
+    assert words == [2]
+    # ALBERT's layers share their weights, so these belong to the top as well.
+    assert set(depths.values()) == ({0, 2} if family == "albert" else {0, 1, 2})
+
+
+def test_tokenizer_settings_of_the_checkpoint_do_no_harm(folder, tmp_path, shim):
+    """Truncation, padding with a piece that the model does not know, no limit of length."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_special_tokens({"pad_token": "[nothing]"})
+    tokenizer.backend_tokenizer.enable_truncation(8)
+    tokenizer.backend_tokenizer.enable_padding(length=16, pad_id=tokenizer.pad_token_id, pad_token="[nothing]")
+    tokenizer.model_max_length = int(1e30)
+    tokenizer.save_pretrained(tmp_path)
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    rows = []
+    for checkpoint in (folder, tmp_path):
+        nlp = spacy.blank("en")
+        helpers.add_backbone(nlp, checkpoint, **WINDOW)
+        nlp.initialize()
+        rows.append([rows_of(doc) for doc in nlp.pipe(TEXTS) if len(doc)])
+    for found, expected in zip(*rows, strict=True):
+        numpy.testing.assert_allclose(found, expected, atol=1e-5)
