@@ -149,7 +149,7 @@ def test_column_that_is_ruled_out():
 
 
 def test_long_chain_in_float32():
-    length = 1500  # 5,000 tokens: see test_crf_decode.py
+    length = 1500  # 5,000 tokens: see test_span_scores.py
     emissions, lengths, transitions = chain([length, 3], 3, scale=4.0, dtype=torch.float32)
     emissions.requires_grad_()
     gold = torch.zeros(length + 3, dtype=torch.int64)

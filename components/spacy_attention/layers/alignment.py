@@ -2,6 +2,7 @@
 
 import numpy
 from numpy.typing import NDArray
+from spacy.attrs import IDX, LENGTH
 from spacy.tokens import Doc
 
 Ints = NDArray[numpy.int64]
@@ -9,8 +10,8 @@ Ints = NDArray[numpy.int64]
 
 def token_offsets(doc: Doc) -> tuple[Ints, Ints]:
     """doc (Doc): any. RETURNS (tuple): first character and exclusive last character of each token, (tokens,)."""
-    starts = doc.to_array("IDX").astype("int64").reshape(-1)
-    return starts, starts + doc.to_array("LENGTH").astype("int64").reshape(-1)
+    starts, lengths = doc.to_array([IDX, LENGTH]).astype("int64").reshape(-1, 2).T
+    return starts, starts + lengths
 
 
 def align_offsets(token_starts: Ints, token_ends: Ints, piece_starts: Ints, piece_ends: Ints) -> tuple[Ints, Ints]:

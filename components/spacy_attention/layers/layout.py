@@ -1,15 +1,15 @@
 """Where the pieces and tokens of a batch of documents lie: worked out once on the host, for all documents together."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy
 from numpy.typing import NDArray
-from spacy.attrs import IDX, LENGTH
 from spacy.tokens import Doc
 from transformers import PreTrainedTokenizerFast
 
-from .alignment import align_offsets
+from .alignment import align_offsets, token_offsets
 from .pieces import Pieces, encode_docs
 from .windows import Windows, cover_documents
 
@@ -88,22 +88,23 @@ def lay_out(tokenizer: PreTrainedTokenizerFast, docs: list[Doc], *, capacity: in
 def _align(docs: list[Doc], pieces: list[Pieces], n_tokens: Ints, n_pieces: Ints) -> tuple[Ints, Ints]:
     # As if the texts stood one after the other, so that one search does for all.
     base = exclusive_sums(_counts(len(doc.text) + 1 for doc in docs))
-    offsets = numpy.concatenate([numpy.zeros((0, 2), "int64"), *(doc.to_array([IDX, LENGTH]).astype("int64") for doc in docs)])
-    token_starts = offsets[:, 0] + numpy.repeat(base, n_tokens)
+    offsets = [token_offsets(doc) for doc in docs]
+    token_shift = numpy.repeat(base, n_tokens)
+    token_starts, token_ends = pack(x for x, _ in offsets) + token_shift, pack(x for _, x in offsets) + token_shift
     shift = numpy.repeat(base, n_pieces)
     piece_starts, piece_ends = pack(p.starts for p in pieces) + shift, pack(p.ends for p in pieces) + shift
-    return align_offsets(token_starts, token_starts + offsets[:, 1], piece_starts, piece_ends)
+    return align_offsets(token_starts, token_ends, piece_starts, piece_ends)
 
 
 def _cut(pieces: Pieces, n: int) -> Pieces:
     return pieces._replace(ids=pieces.ids[:n], starts=pieces.starts[:n], ends=pieces.ends[:n], strings=pieces.strings[:n])
 
 
-def _counts(numbers) -> Ints:
+def _counts(numbers: Iterable[int]) -> Ints:
     return numpy.fromiter(numbers, dtype="int64")
 
 
-def pack(arrays) -> Ints:
+def pack(arrays: Iterable[Ints]) -> Ints:
     """arrays (Iterable[Ints]): any number of (n,). RETURNS (Ints): all of them, one after the other."""
     return numpy.concatenate([numpy.zeros(0, dtype="int64"), *arrays])
 

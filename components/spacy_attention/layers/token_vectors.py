@@ -1,6 +1,6 @@
 """From the hidden states of word pieces to one vector per token, for a whole batch at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy
@@ -82,5 +82,5 @@ def pool_rows(ops: Ops, hidden: Floats2d, tokens: TokenRows) -> tuple[Ragged, Ca
     return Ragged(pooled, ops.asarray1i(tokens.per_doc)), backprop
 
 
-def _pack(arrays) -> Ints:
+def _pack(arrays: Iterable[Ints]) -> Ints:
     return numpy.concatenate([numpy.zeros(0, dtype="int32"), *arrays]).astype("int32")
