@@ -11,10 +11,7 @@ of each is the median of its runs, tokenizing included.
 
 import argparse
 import datetime
-import os
-import platform
 import shlex
-import statistics
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -27,8 +24,11 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.training.iob_utils import doc_to_biluo_tags
 
+from spacy_attention.evaluation.benchmark import pipe_run
+from spacy_attention.evaluation.machine import describe_machine, machine_line
 from spacy_attention.evaluation.predict import load_examples, load_pipeline, predict
 from spacy_attention.evaluation.report import installed_versions, write_json
+from spacy_attention.evaluation.timing import rate, time_in_turns
 from spacy_attention.evaluation.utterance import is_exclusive, predicted_classes
 from spacy_attention.layers.precision import has_native_bfloat16
 
@@ -117,23 +117,18 @@ def precision_settings(block: dict[str, Any], path: str) -> Iterator[str]:
 def run_in_turn(
     pipelines: dict[str, Language], examples: list[Example], *, runs: int
 ) -> tuple[dict[str, list[Doc]], dict[str, float]]:
-    """Let each pipeline predict in turn, after a few documents that do not count.
+    """Predict with each pipeline, then time all of them in turns.
 
     pipelines (dict[str, Language]): Format -> pipeline.
     examples (list[Example]): Gold documents.
     runs (int): Turns, at least 1.
-    RETURNS (tuple): Format -> predicted documents of the last run; format -> words per second, the median.
+    RETURNS (tuple): Format -> predicted documents; format -> words per second, the median.
     """
-    docs: dict[str, list[Doc]] = {}
-    seconds: dict[str, list[float]] = {precision: [] for precision in pipelines}
-    for nlp in pipelines.values():
-        predict(nlp, examples[:64])
-    for _ in range(runs):
-        for precision, nlp in pipelines.items():
-            predicted, took = predict(nlp, examples)
-            docs[precision] = [eg.predicted for eg in predicted]
-            seconds[precision].append(took)
-    return docs, {name: sum(map(len, docs[name])) / statistics.median(took) for name, took in seconds.items()}
+    docs = {name: [eg.predicted for eg in predict(nlp, examples)[0]] for name, nlp in pipelines.items()}
+    texts = [eg.reference.text for eg in examples]
+    seconds = time_in_turns([pipe_run(nlp, texts) for nlp in pipelines.values()], rounds=runs)
+    speeds = {name: rate(sum(map(len, docs[name])), took)["value"] for name, took in zip(pipelines, seconds, strict=True)}
+    return docs, speeds
 
 
 def compare(ones: list[Doc], others: list[Doc]) -> Agreement:
@@ -169,7 +164,7 @@ def make_result(rows: list[list[str]], *, command: str, runs: int) -> dict[str, 
         "title": "bfloat16 against float32",
         "command": command,
         "date": datetime.date.today().isoformat(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPU cores",
+        "machine": machine_line(describe_machine()),
         "versions": {name: version for name, version in installed_versions().items() if version},
         "columns": COLUMNS,
         "rows": rows,

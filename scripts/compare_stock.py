@@ -9,7 +9,6 @@ import argparse
 import json
 import math
 import os
-import platform
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from spacy.tokens import DocBin
 from spacy.training import Example
 
 from spacy_attention.checkpoints import DEFAULT_CHECKPOINT, find_checkpoint
+from spacy_attention.evaluation.machine import describe_machine, machine_line
 from spacy_attention.evaluation.predict import load_examples, load_pipeline, predict
 from spacy_attention.evaluation.report import installed_versions, write_json
 from spacy_attention.evaluation.utterance import (
@@ -71,7 +71,7 @@ def run_side(side: str, args: argparse.Namespace) -> dict[str, Any]:
         "settings": {"steps": steps, "seed": args.seed, "threads": args.threads},
         "train_docs": docs,
         "train_seconds_with_dev": seconds,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "machine": machine_line(describe_machine()),
         "versions": installed_versions(),
         **score_best(folder, dev=args.dev, test=args.test),
     }

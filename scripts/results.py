@@ -10,13 +10,12 @@
 import argparse
 import datetime
 import json
-import os
-import platform
 import statistics
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from spacy_attention.evaluation.machine import describe_machine, machine_line
 from spacy_attention.evaluation.report import write_json
 
 SOURCE = Path("docs/results")
@@ -117,7 +116,7 @@ def make_result(args: argparse.Namespace, columns: list[str], rows: list[list[st
         "title": args.title,
         "command": args.command,
         "date": datetime.date.today().isoformat(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPU cores",
+        "machine": machine_line(describe_machine()),
         "versions": {name: version for name, version in versions.items() if version},
         "columns": ["", *columns],
         "rows": rows,
