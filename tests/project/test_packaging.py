@@ -1,5 +1,7 @@
 """What `scripts/package.py` and `scripts/check_wheel.py` put together, without building anything."""
 
+from types import SimpleNamespace
+
 import pytest
 import spacy
 
@@ -84,3 +86,22 @@ def test_a_missing_plugin_is_named(root, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "spacy_attention", None)
     with pytest.raises(ModuleNotFoundError, match="spacy-attention"):
         exec((root / "scripts" / "need_spacy_attention.py").read_text("utf8"))
+
+
+def test_no_process_of_the_empty_environment_sees_packages_from_outside_it(load_script, tmp_path, monkeypatch):
+    check_wheel, seen = load_script("check_wheel"), []
+
+    def record(command, **options):
+        seen.append(options["env"])
+        (tmp_path / "predictions.json").write_text("[]", "utf8")
+        return SimpleNamespace(stdout="", stderr="", returncode=1)
+
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    monkeypatch.setattr(check_wheel.subprocess, "run", record)
+    monkeypatch.setattr(check_wheel.venv, "create", lambda *args, **options: None)
+    python = check_wheel.install(tmp_path / "en_x-0.1.0-py3-none-any.whl", tmp_path / "constraints.txt", tmp_path / "env")
+    check_wheel.present_checkpoints(python)
+    check_wheel.predict(python, "en_x", tmp_path / "data.spacy", tmp_path)
+    check_wheel.check_missing_plugin(python, "en_x")
+    assert len(seen) == 5
+    assert not any("PYTHONPATH" in env for env in seen)
