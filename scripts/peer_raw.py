@@ -2,13 +2,10 @@
 
 from collections.abc import Callable
 
-import numpy
 import torch
 from thinc.api import get_torch_default_device
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
-
-from spacy_attention.layers.windows import group_by_budget
 
 WINDOW, BUDGET = 256, 2048  # pieces, special ones and padding included
 
@@ -48,10 +45,11 @@ def make_batches(checkpoint: str, texts: list[str], device: torch.device) -> lis
     inner = WINDOW - tokenizer.num_special_tokens_to_add()
     encoded = [encoding.ids for encoding in backend.encode_batch(texts, add_special_tokens=False)]
     parts = [ids[start : start + inner] for ids in encoded for start in range(0, len(ids), inner)]
-    windows = [tokenizer.build_inputs_with_special_tokens(part) for part in parts]
+    windows = sorted(map(tokenizer.build_inputs_with_special_tokens, parts), key=len, reverse=True)
     batches = []
-    for members in group_by_budget(numpy.array([len(ids) for ids in windows]), BUDGET):
-        rows = [torch.tensor(windows[i]) for i in members]
+    while windows:
+        size = BUDGET // len(windows[0])
+        rows, windows = [torch.tensor(window) for window in windows[:size]], windows[size:]
         ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=tokenizer.pad_token_id)
         lengths = torch.tensor([len(row) for row in rows])
         mask = torch.arange(ids.shape[1]) < lengths[:, None]

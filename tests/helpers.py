@@ -1,6 +1,6 @@
 """What many tests build: pipelines over a tiny checkpoint, examples, and readings of gradients and weights."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy
@@ -12,6 +12,7 @@ from spacy.training import Example
 from thinc.api import Model, fix_random_seed
 
 from spacy_attention.layers.shim import TorchShim
+from spacy_attention.nn.packed_attention import Block
 
 WIDTH = 32
 BACKBONE = "attention_backbone"
@@ -235,6 +236,12 @@ def assert_same_outputs(found: Doc, expected: Doc, *, atol: float = 0.0) -> None
         assert abs(one["cats"][label] - other["cats"][label]) <= atol
     for a, b in zip(one["ents"], other["ents"], strict=True):
         assert abs(a[3] - b[3]) <= atol
+
+
+def whole_window(ids: Sequence[int]) -> tuple[Any, ...]:
+    """What the transformer takes for one window of which every row is wanted."""
+    columns = torch.arange(len(ids))
+    return torch.tensor(ids), torch.ones_like(columns), columns, columns, columns, [Block(1, len(ids), padded=False)]
 
 
 BuildPipeline = Callable[..., Language]

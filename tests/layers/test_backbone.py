@@ -10,6 +10,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from transformers import AutoModel, AutoTokenizer, GPT2Config, GPT2Model, PreTrainedTokenizerFast
 
 from spacy_attention.layers.alignment import token_offsets
+from spacy_attention.layers.windows import cut_windows
 from spacy_attention.models.backbone import build_transformer_backbone
 
 NLP = spacy.blank("en")
@@ -73,23 +74,21 @@ def test_documents_in_one_window_equal_hugging_face(tiny_checkpoint, reference):
 def test_long_document_through_windows_equals_hugging_face(tiny_checkpoint, reference, window, stride):
     (doc,) = make_docs([LONG])
     ids = reference.pieces(LONG)
-    capacity = window - 2
-    beyond = len(ids) - capacity
-    assert beyond > 3 * stride
-    starts = [*range(0, beyond, stride), beyond]
-    windows = {start: reference.window(ids[start : start + capacity]) for start in starts}
+    cuts = [tuple(cut) for cut in cut_windows(len(ids), window - 2, stride).tolist()]
+    assert len(cuts) > 3
+    windows = {(start, end): reference.window(ids[start:end]) for start, end in cuts}
     batch = make_model(tiny_checkpoint, window=window, stride=stride).predict([doc])
     (hidden,) = hidden_of(batch)
-    numpy.testing.assert_allclose(hidden[0], windows[0][0], atol=1e-5)
+    numpy.testing.assert_allclose(hidden[0], windows[cuts[0]][0], atol=1e-5)
     assert len(hidden) == len(ids) + 1
     for piece in range(len(ids)):
-        holding = [start for start in starts if start <= piece < start + capacity]
-        same = [start for start in holding if abs(windows[start][1 + piece - start] - hidden[1 + piece]).max() < 1e-5]
+        holding = [(start, end) for start, end in cuts if start <= piece < end]
+        same = [cut for cut in holding if abs(windows[cut][1 + piece - cut[0]] - hidden[1 + piece]).max() < 1e-5]
         assert same, piece
         # The chosen window is nearly the most central: tokens have up to a few pieces.
-        from_edge = {start: min(piece - start, start + capacity - 1 - piece) for start in holding}
-        inner = min(holding) > 0 and max(holding) < beyond
-        assert not inner or max(from_edge[start] for start in same) >= max(from_edge.values()) - 4
+        from_edge = {(start, end): min(piece - start, end - 1 - piece) for start, end in holding}
+        inner = cuts[0] not in holding and cuts[-1] not in holding
+        assert not inner or max(from_edge[cut] for cut in same) >= max(from_edge.values()) - 4
 
 
 @pytest.mark.parametrize("budget", [1, 40, 100])

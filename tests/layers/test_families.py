@@ -7,8 +7,13 @@ import torch
 from thinc.api import fix_random_seed
 from transformers import AutoModel, AutoTokenizer
 
+from spacy_attention.layers import backbone
+from spacy_attention.layers.grouping import Passes
 from spacy_attention.layers.hf_shim import CheckpointShim
 from spacy_attention.layers.loading import encoder_part
+from spacy_attention.layers.windows import cut_windows
+from spacy_attention.models.backbone import build_transformer_backbone
+from spacy_attention.nn.transformer import PACKABLE, can_pack
 
 from .. import helpers
 from ..checkpoint_families import FAMILIES, POSITIONS
@@ -75,12 +80,47 @@ def test_long_document_goes_through_windows(nlp, folder):
     assert doc._.trf_data.wordpieces.input_ids.reshape(-1).tolist() == ids
     assert doc._.trf_data.align.lengths.min() >= 1
     # The first window is what Hugging Face makes of the first pieces.
-    window = tokenizer(LONG, truncation=True, max_length=WINDOW["window"], return_special_tokens_mask=True)
+    n_special = tokenizer.num_special_tokens_to_add()
+    ((_, first), *_) = cut_windows(len(ids), WINDOW["window"] - n_special, WINDOW["stride"])
+    window = tokenizer(LONG, truncation=True, max_length=int(first) + n_special, return_special_tokens_mask=True)
     model = encoder_part(AutoModel.from_pretrained(folder).eval())
     with torch.no_grad():
         expected = model(input_ids=torch.tensor([window["input_ids"]])).last_hidden_state[0].numpy()
     before = window["special_tokens_mask"][0]
     numpy.testing.assert_allclose(rows_of(doc)[1:17], expected[before : before + 16], atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_windows_that_share_a_pass_do_not_see_each_other(folder, family, monkeypatch, precision):
+    """Rows and gradients are those of windows that are read length by length."""
+    texts = [*TEXTS, "one", "one two three", LONG, "thanks a lot"]
+    results = []
+    for packed in (True, False):
+
+        def passes_for(shim, *limits, packed=packed):
+            return Passes(*limits, packed and can_pack(shim.transformer), block_cost=4, crooked_cost=0.1)
+
+        monkeypatch.setattr(backbone, "passes_for", passes_for)
+        no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+        model = build_transformer_backbone(str(folder), precision=precision, **WINDOW, transformer_config=no_dropout)
+        model.initialize()
+        model.shims[0].module.eval()
+        assert can_pack(model.shims[0].transformer) == (family in PACKABLE)
+        docs = [spacy.blank("en").make_doc(text) for text in texts]
+        predicted = model.predict(docs).rows
+        batch, backprop = model.begin_update(docs)
+        backprop(numpy.random.default_rng(0).normal(size=batch.rows.shape).astype("float32"))
+        gradients = {key.name: p.grad.clone() for key, p in model.shims[0].parameters() if p.grad is not None}
+        results.append((predicted, batch.rows, gradients))
+    (packed, trained, gradients), (expected, expected_trained, expected_gradients) = results
+    tolerance = 2e-5 if precision == "float32" else 0.1
+    numpy.testing.assert_allclose(packed, expected, atol=tolerance)
+    if family in PACKABLE:
+        numpy.testing.assert_allclose(trained, expected_trained, atol=tolerance)
+        assert gradients.keys() == expected_gradients.keys()
+        for name, gradient in gradients.items():
+            largest = float(expected_gradients[name].abs().max()) + 0.01  # that of the keys' bias is zero but for rounding
+            assert float((gradient - expected_gradients[name]).abs().max()) <= 5 * tolerance * largest, name
 
 
 def test_update_moves_the_weights(nlp):
@@ -130,8 +170,7 @@ def test_longest_window_fits_and_one_more_piece_does_not(shim, family):
         return
 
     def run(length: int) -> torch.Tensor:
-        ids = torch.full((1, length), 60)
-        return shim.predict([(ids, torch.ones_like(ids), torch.arange(length), torch.arange(length))])
+        return shim.predict([helpers.whole_window([60] * length)])
 
     longest = int(shim.longest)
     assert longest == (POSITIONS - 2 if family in ("roberta", "xlm-roberta", "longformer") else POSITIONS)

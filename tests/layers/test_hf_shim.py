@@ -8,6 +8,8 @@ from transformers import AutoModel
 from spacy_attention.layers import loading
 from spacy_attention.layers.hf_shim import CheckpointShim
 
+from ..helpers import whole_window
+
 
 def make_shim(**config) -> CheckpointShim:
     return CheckpointShim(precision="float32", tokenizer_config={}, transformer_config=config)
@@ -21,8 +23,7 @@ def shim(tiny_checkpoint) -> CheckpointShim:
 
 
 def inputs(ids: list[int]):
-    X = torch.tensor([ids])
-    return ([(X, torch.ones_like(X), torch.arange(len(ids)), torch.arange(len(ids)))],)
+    return ([whole_window(ids)],)
 
 
 def test_holds_the_weights_of_the_checkpoint(shim, tiny_checkpoint):

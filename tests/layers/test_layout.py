@@ -6,6 +6,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from transformers import PreTrainedTokenizerFast
 
+from spacy_attention.layers.grouping import Passes
 from spacy_attention.layers.layout import Layout, lay_out
 from spacy_attention.layers.micro_batches import make_micro_batches
 from spacy_attention.layers.pieces import SpecialIds, prepare_tokenizer
@@ -44,26 +45,37 @@ def test_rows_and_ranges_count_over_the_batch(tokenizer):
 def test_windows_of_a_batch_are_those_of_its_documents(tokenizer):
     layout = layout_of(tokenizer, TEXTS)
     assert layout.windows.per_doc.tolist() == [1, 0, 1, 3, 1]
-    assert layout.windows.starts.tolist() == [0, 2, 2, 4, 5, 9]
-    assert layout.windows.lengths.tolist() == [2, 0, 4, 4, 4, 1]
-    assert layout.windows.owner.tolist() == [0, 0, 2, 2, 2, 3, 4, 4, 4, 5]
+    assert layout.windows.starts.tolist() == [0, 2, 2, 4, 6, 9]
+    assert layout.windows.lengths.tolist() == [2, 0, 4, 4, 3, 1]
+    assert layout.windows.owner.tolist() == [0, 0, 2, 2, 2, 3, 3, 4, 4, 5]
 
 
+@pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("budget", [1, 12, 1000])
 @pytest.mark.parametrize("special", [SpecialIds([BEGIN], [END], PAD), SpecialIds([], [], PAD), SpecialIds([], [END], PAD)])
-def test_every_row_comes_from_its_piece_and_every_window_is_wrapped(tokenizer, budget, special):
+def test_every_row_comes_from_its_piece_and_every_window_is_wrapped(tokenizer, budget, special, packed):
     layout = layout_of(tokenizer, TEXTS)
     found = numpy.full(int(layout.n_rows.sum()), -1)
     windows = []
-    for ids, mask, source, target in make_micro_batches(layout, special, budget):
-        assert ids.size <= budget or len(ids) == 1
-        found[target] = ids.reshape(-1)[source]
-        windows.extend(row[kept.astype(bool)].tolist() for row, kept in zip(ids, mask, strict=True))
+    passes = Passes(longest=6, budget=budget, packed=packed, block_cost=2, crooked_cost=0.5)
+    for ids, mask, positions, source, target, blocks in make_micro_batches(layout, special, passes):
+        assert ids.size <= budget or sum(block.windows for block in blocks) == 1
+        assert packed or len(blocks) == 1
+        found[target] = ids[source]
+        start = 0
+        for block in blocks:
+            end = start + block.windows * block.length
+            rows, kept, columns = (x[start:end].reshape(block[:2]) for x in (ids, mask.astype(bool), positions))
+            assert block.padded == (not kept.all())
+            assert (columns == numpy.arange(block.length)).all()
+            windows.extend(row[k].tolist() for row, k in zip(rows, kept, strict=True))
+            start = end
+        assert start == len(ids)
         assert (ids[mask == 0] == PAD).all()
     first = special.before[0] if special.before else None
     empty = first or (special.after or [PAD])[0]
     assert found.tolist() == [first or 1, 1, 2, empty, first or 1, *range(1, 8), first or 8, 8]
-    texts = [[1, 2], [], [1, 2, 3, 4], [3, 4, 5, 6], [4, 5, 6, 7], [8]]
+    texts = [[1, 2], [], [1, 2, 3, 4], [3, 4, 5, 6], [5, 6, 7], [8]]
     expected = [[*special.before, *text, *special.after] or [PAD] for text in texts]
     assert sorted(windows) == sorted(expected)
 
@@ -87,5 +99,5 @@ def test_truncation_is_counted_and_leaves_tokens_without_pieces(tokenizer):
 
 def test_empty_batch(tokenizer):
     layout = layout_of(tokenizer, [])
-    assert make_micro_batches(layout, SpecialIds([], [], PAD), 100) == []
+    assert make_micro_batches(layout, SpecialIds([], [], PAD), Passes(6, 100, True, 2, 0.5)) == []
     assert make_reports(layout) == []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from spacy_attention.layers.alignment import align_offsets, token_offsets
-from spacy_attention.layers.pieces import Pieces, encode_docs, prepare_tokenizer, special_tokens
+from spacy_attention.layers.pieces import Pieces, encode_texts, prepare_tokenizer, special_tokens
 from spacy_attention.models.backbone import build_transformer_backbone
 
 from .. import helpers
@@ -75,7 +75,7 @@ def text_of(name: str, tokenizer: PreTrainedTokenizerFast) -> str:
 
 def encode(tokenizer: PreTrainedTokenizerFast, text: str) -> Pieces:
     """Of a text that is not empty."""
-    return encode_docs(tokenizer, [NLP.make_doc(text)])[0]
+    return encode_texts(tokenizer, [text])[0]
 
 
 def check_pieces(tokenizer: PreTrainedTokenizerFast, text: str, pieces: Pieces) -> None:
@@ -142,14 +142,14 @@ def test_vectors_alone_and_in_a_batch(family, family_folder, name):
 def test_special_text_is_counted(tokenizer):
     special = tokenizer.all_special_tokens
     texts = [*ORDINARY, *special, " and ".join(special * 2), "".join(special), "<no> [SUCH] <|token|>"]
-    counts = [pieces.special_text for pieces in encode_docs(tokenizer, [NLP.make_doc(t) for t in texts])]
+    counts = [pieces.special_text for pieces in encode_texts(tokenizer, texts)]
     assert counts == [0, 0, *[1] * len(special), 2 * len(special), len(special), 0]
 
 
 def test_special_text_in_a_batch_leaves_the_others_alone(tokenizer):
     """And is encoded as it is alone."""
     texts = [ORDINARY[0], text_of(SPECIAL, tokenizer), ORDINARY[1]]
-    for text, pieces in zip(texts, encode_docs(tokenizer, [NLP.make_doc(t) for t in texts]), strict=True):
+    for text, pieces in zip(texts, encode_texts(tokenizer, texts), strict=True):
         expected = encode(tokenizer, text)
         assert pieces.strings == expected.strings
         for found, wanted in zip(pieces[:3], expected[:3], strict=True):
@@ -199,7 +199,6 @@ mixed = st.lists(st.one_of(odd_text, tokens_of_all), max_size=5).map("".join)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(mixed, min_size=1, max_size=4))
 def test_any_text(tokenizer, texts):
-    docs = [NLP.make_doc(text) for text in texts]
-    for text, pieces in zip(texts, encode_docs(tokenizer, docs), strict=True):
+    for text, pieces in zip(texts, encode_texts(tokenizer, texts), strict=True):
         check_pieces(tokenizer, text, pieces)
         check_alignment(text, pieces)

@@ -1,12 +1,10 @@
 import pytest
-import spacy
 from tokenizers import normalizers, pre_tokenizers, processors
 from transformers import BertTokenizerFast
 
 from spacy_attention.layers import pieces as pieces_module
-from spacy_attention.layers.pieces import encode_docs, prepare_tokenizer, special_ids
+from spacy_attention.layers.pieces import encode_texts, prepare_tokenizer, special_ids
 
-NLP = spacy.blank("en")
 LONG = "Ann Lee wants her money back, and so does Bob. " * 20
 
 
@@ -16,7 +14,7 @@ def tokenizer(tiny_checkpoint) -> BertTokenizerFast:
 
 
 def encode(tokenizer, *texts: str):
-    return encode_docs(tokenizer, [NLP.make_doc(text) for text in texts])
+    return encode_texts(tokenizer, list(texts))
 
 
 @pytest.mark.parametrize("text", ["[SEP]", "a [CLS] b", "say [MASK][PAD] twice: [PAD]", "[UNK]"])

@@ -7,12 +7,11 @@ from typing import Any, cast
 
 import srsly
 from thinc.api import get_torch_default_device
-from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from ..errors import Errors
 from ..nn.hidden_states import choose_states
-from ..nn.transformer import WindowedTransformer
+from ..nn.transformer import WindowedTransformer, first_position
 from .float32_attention import checkpoint_contexts
 from .loading import encoder_part, read_checkpoint, rebuild
 from .shim import TorchShim, load_strictly
@@ -67,11 +66,7 @@ class CheckpointShim(TorchShim):
     def longest(self) -> float:
         """The most pieces that fit into a window, special ones included; infinite where neither model nor tokenizer sets a limit."""
         limit = getattr(self.transformer.config, "max_position_embeddings", None) or float("inf")
-        for name, part in self.transformer.named_modules():
-            # RoBERTa and its kin count positions from behind that of the padding.
-            if name.endswith("position_embeddings") and isinstance(part, nn.Embedding) and part.padding_idx is not None:
-                limit = min(limit, part.num_embeddings - part.padding_idx - 1)
-        return min(limit, self.tokenizer.model_max_length)
+        return min(limit - first_position(self.transformer), self.tokenizer.model_max_length)
 
     @property
     def n_layers(self) -> int:

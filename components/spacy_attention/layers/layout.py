@@ -10,8 +10,8 @@ from spacy.tokens import Doc
 from transformers import PreTrainedTokenizerFast
 
 from .alignment import align_offsets, token_offsets
-from .pieces import Pieces, encode_docs
-from .windows import Windows, cover_documents
+from .pieces import Pieces, encode_texts
+from .windows import Windows, cover_documents, exclusive_sums
 
 Ints = NDArray[numpy.int64]
 
@@ -75,25 +75,27 @@ def lay_out(tokenizer: PreTrainedTokenizerFast, docs: list[Doc], *, capacity: in
     truncate (bool): cut documents after one window, instead of reading on.
     RETURNS (Layout): of the batch.
     """
-    pieces = encode_docs(tokenizer, docs)
+    texts = [doc.text for doc in docs]
+    pieces = encode_texts(tokenizer, texts)
     whole = _counts(len(p.ids) for p in pieces)
     if truncate:
         pieces = [_cut(p, capacity) if n > capacity else p for p, n in zip(pieces, whole, strict=True)]
-    n_tokens, n_pieces = _counts(len(doc) for doc in docs), _counts(len(p.ids) for p in pieces)
-    first, last = _align(docs, pieces, n_tokens, n_pieces)
+    n_tokens, n_pieces = _counts(map(len, docs)), _counts(len(p.ids) for p in pieces)
+    # As if the texts stood one after the other, so that one search does for all.
+    base = exclusive_sums(_counts(len(text) + 1 for text in texts))
+    first, last = _align(docs, pieces, numpy.repeat(base, n_tokens), numpy.repeat(base, n_pieces))
     windows = cover_documents(n_pieces, n_tokens, first, last, capacity=capacity, stride=stride)
     return Layout(pieces, n_tokens, n_pieces, whole - n_pieces, first, last, windows)
 
 
-def _align(docs: list[Doc], pieces: list[Pieces], n_tokens: Ints, n_pieces: Ints) -> tuple[Ints, Ints]:
-    # As if the texts stood one after the other, so that one search does for all.
-    base = exclusive_sums(_counts(len(doc.text) + 1 for doc in docs))
-    offsets = [token_offsets(doc) for doc in docs]
-    token_shift = numpy.repeat(base, n_tokens)
-    token_starts, token_ends = pack(x for x, _ in offsets) + token_shift, pack(x for _, x in offsets) + token_shift
-    shift = numpy.repeat(base, n_pieces)
-    piece_starts, piece_ends = pack(p.starts for p in pieces) + shift, pack(p.ends for p in pieces) + shift
-    return align_offsets(token_starts, token_ends, piece_starts, piece_ends)
+def _align(docs: list[Doc], pieces: list[Pieces], token_shift: Ints, piece_shift: Ints) -> tuple[Ints, Ints]:
+    starts, ends = zip(*map(token_offsets, docs), strict=True) if docs else ((), ())
+    return align_offsets(
+        pack(starts) + token_shift,
+        pack(ends) + token_shift,
+        pack(p.starts for p in pieces) + piece_shift,
+        pack(p.ends for p in pieces) + piece_shift,
+    )
 
 
 def _cut(pieces: Pieces, n: int) -> Pieces:
@@ -107,8 +109,3 @@ def _counts(numbers: Iterable[int]) -> Ints:
 def pack(arrays: Iterable[Ints]) -> Ints:
     """arrays (Iterable[Ints]): any number of (n,). RETURNS (Ints): all of them, one after the other."""
     return numpy.concatenate([numpy.zeros(0, dtype="int64"), *arrays])
-
-
-def exclusive_sums(numbers: Ints) -> Ints:
-    """numbers (Ints): (n,). RETURNS (Ints): (n,) sum of those before each."""
-    return numbers.cumsum() - numbers

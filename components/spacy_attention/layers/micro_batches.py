@@ -1,58 +1,64 @@
-"""From windows over pieces to what the transformer takes: padded micro-batches, and where each row of the result comes from."""
+"""From windows over pieces to what the transformer takes: padded passes, and where each row of the result comes from."""
 
 from typing import NamedTuple
 
 import numpy
 from numpy.typing import NDArray
 
-from .layout import Layout, exclusive_sums, pack
+from ..nn.packed_attention import Block
+from .grouping import Group, Passes, pad_lengths, plan_passes
+from .layout import Layout, pack
 from .pieces import SpecialIds
-from .windows import expand_ranges, group_by_budget
+from .windows import exclusive_sums, expand_ranges
 
 Ints = NDArray[numpy.int64]
 
 
 class MicroBatch(NamedTuple):
-    """One forward pass.
+    """One forward pass. Its windows stand one after the other, in blocks of one length each.
 
-    ids (Ints): (windows, longest) piece ids, special ones included, padded.
-    mask (Ints): (windows, longest) 1 = a piece, 0 = padding.
-    source (Ints): (kept,) positions in the flattened batch that are wanted.
+    ids (Ints): (cells,) piece ids, special ones included, padded.
+    mask (Ints): (cells,) 1 = a piece, 0 = padding.
+    positions (Ints): (cells,) counted from the start of each window.
+    source (Ints): (kept,) cells that are wanted.
     target (Ints): (kept,) the row of the result that each of them becomes.
+    blocks (list[Block]): shapes, which are all that stays on the host.
     """
 
     ids: Ints
     mask: Ints
+    positions: Ints
     source: Ints
     target: Ints
+    blocks: list[Block]
 
 
-def make_micro_batches(layout: Layout, special: SpecialIds, budget: int) -> list[MicroBatch]:
-    """Group windows of like length; no group, padded, has more pieces than the budget.
+def make_micro_batches(layout: Layout, special: SpecialIds, passes: Passes) -> list[MicroBatch]:
+    """Share the windows of a batch out among forward passes.
 
     layout (Layout): of the documents.
     special (SpecialIds): what stands around each window.
-    budget (int): pieces per group; a single window longer than it has a group of its own.
+    passes (Passes): what limits and costs are.
     RETURNS (list[MicroBatch]): longest windows first; all `target` together are the rows of the result, each once.
     """
     windows, ids = layout.windows, pack(p.ids for p in layout.pieces)
-    around = len(special.before) + len(special.after)
-    # A text without pieces, under a tokenizer that adds none, still needs something to read: one piece of padding.
-    lengths = numpy.maximum(windows.lengths + around, 1)
+    # Never empty: a text without pieces, under a tokenizer that adds none, still needs something to read, one piece of padding.
+    lengths = numpy.maximum(windows.lengths + len(special.before) + len(special.after), 1)
+    plan = plan_passes(pad_lengths(lengths, passes), passes)
     window_of_row, column_of_row = _rows(layout, len(special.before))
-    groups = group_by_budget(lengths, budget)
-    group_of, place = numpy.empty_like(lengths), numpy.empty_like(lengths)
-    for g, members in enumerate(groups):
-        group_of[members], place[members] = g, numpy.arange(len(members))
-    group_of_row = group_of[window_of_row]
-    rows = numpy.argsort(group_of_row, kind="stable")
-    ends = numpy.searchsorted(group_of_row[rows], numpy.arange(len(groups)), side="right")
+    pass_of_window, first_cell = numpy.empty_like(lengths), numpy.empty_like(lengths)
+    for p, groups in enumerate(plan):
+        members = numpy.concatenate([group.members for group in groups])
+        pass_of_window[members] = p
+        first_cell[members] = exclusive_sums(numpy.concatenate([numpy.full(len(g.members), g.length) for g in groups]))
+    pass_of_row = pass_of_window[window_of_row]
+    rows = numpy.argsort(pass_of_row, kind="stable")
+    ends = numpy.searchsorted(pass_of_row[rows], numpy.arange(len(plan)), side="right")
     batches = []
-    for members, start, end in zip(groups, [0, *ends], ends, strict=False):
+    for groups, start, end in zip(plan, [0, *ends], ends, strict=False):
         target = rows[start:end]
-        padded, mask = _fill(members, lengths[members], layout, ids, special)
-        source = place[window_of_row[target]] * padded.shape[1] + column_of_row[target]
-        batches.append(MicroBatch(padded, mask, source, target))
+        source = first_cell[window_of_row[target]] + column_of_row[target]
+        batches.append(MicroBatch(*_fill(groups, first_cell, layout, ids, special), source, target, _blocks(groups, lengths)))
     return batches
 
 
@@ -70,14 +76,21 @@ def _rows(layout: Layout, n_before: int) -> tuple[Ints, Ints]:
     return window, column
 
 
-def _fill(members: Ints, lengths: Ints, layout: Layout, ids: Ints, special: SpecialIds) -> tuple[Ints, Ints]:
-    n_pieces, n_before = layout.windows.lengths[members], len(special.before)
-    longest = int(lengths.max())
-    padded = numpy.full((len(members), longest), special.pad, dtype="int64")
-    padded[:, :n_before] = special.before
-    row = numpy.repeat(numpy.arange(len(members)), n_pieces)
-    column = expand_ranges(numpy.full(len(members), n_before), n_pieces)
-    padded[row, column] = ids[expand_ranges(layout.windows.starts[members], n_pieces)]
+def _fill(groups: list[Group], first_cell: Ints, layout: Layout, ids: Ints, special: SpecialIds) -> tuple[Ints, Ints, Ints]:
+    """Ids, mask and positions of one pass."""
+    members = numpy.concatenate([group.members for group in groups])
+    cells, n_pieces, n_before = first_cell[members], layout.windows.lengths[members], len(special.before)
+    positions = numpy.concatenate([numpy.tile(numpy.arange(g.length), len(g.members)) for g in groups])
+    padded = numpy.full(len(positions), special.pad, dtype="int64")
+    for i, piece in enumerate(special.before):
+        padded[cells + i] = piece
+    padded[expand_ranges(cells + n_before, n_pieces)] = ids[expand_ranges(layout.windows.starts[members], n_pieces)]
     for i, piece in enumerate(special.after):
-        padded[numpy.arange(len(members)), n_before + n_pieces + i] = piece
-    return padded, (numpy.arange(longest) < lengths[:, None]).astype("int64")
+        padded[cells + n_before + n_pieces + i] = piece
+    mask = numpy.zeros(len(positions), dtype="int64")
+    mask[expand_ranges(cells, numpy.maximum(n_pieces + n_before + len(special.after), 1))] = 1
+    return padded, mask, positions
+
+
+def _blocks(groups: list[Group], lengths: Ints) -> list[Block]:
+    return [Block(len(g.members), g.length, bool((lengths[g.members] < g.length).any())) for g in groups]

@@ -8,7 +8,6 @@ from weakref import WeakKeyDictionary
 
 import numpy
 from numpy.typing import NDArray
-from spacy.tokens import Doc
 from transformers import PreTrainedTokenizerFast
 
 Ints = NDArray[numpy.int64]
@@ -41,7 +40,7 @@ class SpecialIds(NamedTuple):
 
 
 class SpecialTokens(NamedTuple):
-    """The special tokens of a tokenizer, in the form that `encode_docs` looks for them.
+    """The special tokens of a tokenizer, in the form that `encode_texts` looks for them.
 
     ids (Ints): of all of them.
     unknown (int | None): the one that stands for characters outside the vocabulary, which a text may have.
@@ -91,17 +90,14 @@ def special_tokens(tokenizer: PreTrainedTokenizerFast) -> SpecialTokens:
     return _special_tokens[tokenizer]
 
 
-def encode_docs(tokenizer: PreTrainedTokenizerFast, docs: list[Doc]) -> list[Pieces]:
+def encode_texts(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> list[Pieces]:
     """Cut the texts of a batch into pieces. No piece is special, whatever is written; unknown characters give the unknown piece.
 
     tokenizer (PreTrainedTokenizerFast): from `prepare_tokenizer`.
-    docs (list[Doc]): any.
-    RETURNS (list[Pieces]): one entry per document.
+    texts (list[str]): any.
+    RETURNS (list[Pieces]): one entry per text.
     """
-    if not docs:
-        return []
     special = special_tokens(tokenizer)
-    texts = [doc.text for doc in docs]
     encodings = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
     lengths = [len(encoding) for encoding in encodings]
     ids = _join((encoding.ids for encoding in encodings), sum(lengths))

@@ -60,6 +60,11 @@ class TorchShim(Shim):
         """Where the module's weights lie."""
         return next(self.module.parameters()).device
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the forward pass computes in."""
+        return resolve_precision(self.precision, self.device)
+
     def create(self, **sizes) -> None:
         """Build the module, in evaluation mode, on the device of the active Thinc ops. sizes: arguments of `build`."""
         self.cfg = sizes
@@ -71,7 +76,7 @@ class TorchShim(Shim):
         inputs: what the module's forward takes.
         RETURNS: what it returns, every floating tensor as float32.
         """
-        dtype = resolve_precision(self.precision, self.device)
+        dtype = self.dtype
         module = self.module if dtype is torch.float32 else self._lower(dtype)
         with torch.inference_mode():
             return _map_tensors(_to_float32, module(*_map_tensors(lambda x: _cast(x, dtype), inputs)))
@@ -84,7 +89,7 @@ class TorchShim(Shim):
         RETURNS (tuple): the output, floating tensors as float32, and a callback that takes the gradient of each output tensor
             and adds to the gradients of weights and inputs.
         """
-        lower = resolve_precision(self.precision, self.device) is torch.bfloat16
+        lower = self.dtype is torch.bfloat16
         autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
         attention = Float32Attention() if lower and self.device.type == "cpu" else contextlib.nullcontext()
         with _training(self.module, dropout), autocast, attention:
@@ -206,7 +211,7 @@ def _training(module: nn.Module, dropout: float | None):
 def _map_tensors(function: Callable[[Tensor], Tensor], value: Any) -> Any:
     if isinstance(value, Tensor):
         return function(value)
-    if isinstance(value, tuple):
+    if type(value) is tuple:  # named ones hold no tensors
         return tuple(_map_tensors(function, x) for x in value)
     if isinstance(value, list):
         return [_map_tensors(function, x) for x in value]

@@ -28,7 +28,7 @@ def cover_documents(n_pieces: Ints, n_tokens: Ints, first: Ints, last: Ints, *, 
     n_pieces, n_tokens (Ints): (documents,).
     first, last (Ints): (tokens,) range of pieces of each token, counted over the batch, last exclusive.
     capacity (int): pieces that fit into a window, special ones not counted.
-    stride (int): pieces from the start of one window to that of the next, 1 to capacity.
+    stride (int): see `cut_windows`.
     RETURNS (Windows): a document that has tokens has at least one, if it has no pieces an empty one.
     """
     per_doc = (1 - -numpy.maximum(n_pieces - capacity, 0) // stride) * (n_tokens > 0)
@@ -48,16 +48,25 @@ def cover_documents(n_pieces: Ints, n_tokens: Ints, first: Ints, last: Ints, *, 
 
 
 def cut_windows(n_pieces: int, capacity: int, stride: int) -> Ints:
-    """Cover a document with windows; nothing is left out.
+    """Cover a document with windows of like length, each of which shares `capacity - stride` pieces with the next.
+
+    Only as many as are needed, and these no longer than needed: every piece that is read twice costs time.
 
     n_pieces (int): pieces of the document.
     capacity (int): pieces that fit into a window, special ones not counted.
-    stride (int): pieces from the start of one window to that of the next, 1 to capacity.
+    stride (int): pieces from the start of one full window to that of the next, 1 to capacity.
     RETURNS (Ints): (windows, 2) start and exclusive end, at least one window, none inside another.
     """
-    beyond = max(n_pieces - capacity, 0)
-    starts = numpy.minimum(numpy.arange(-(-beyond // stride) + 1, dtype="int64") * stride, beyond)
-    return numpy.stack([starts, numpy.minimum(starts + capacity, n_pieces)], axis=1)
+    shared = capacity - stride
+    n_windows = 1 - -max(n_pieces - capacity, 0) // stride
+    lengths = spread(n_pieces + (n_windows - 1) * shared, n_windows)
+    starts = exclusive_sums(lengths - shared)
+    return numpy.stack([starts, starts + lengths], axis=1)
+
+
+def spread(total: int, n_parts: int) -> Ints:
+    """total, n_parts (int). RETURNS (Ints): (n_parts,) whole numbers that sum to the total and differ by at most 1, larger ones first."""
+    return total // n_parts + (numpy.arange(n_parts) < total % n_parts)
 
 
 def central_windows(windows: Ints, first: Ints, last: Ints, n_pieces: int) -> Ints:
@@ -95,17 +104,6 @@ def expand_ranges(starts: Ints, lengths: Ints) -> Ints:
     return numpy.arange(total) + numpy.repeat(starts - ends + lengths, lengths)
 
 
-def group_by_budget(lengths: Ints, budget: int) -> list[Ints]:
-    """Put windows of like length together, so that no group, padded to its longest, exceeds the budget.
-
-    lengths (Ints): (windows,) pieces of each, special ones included.
-    budget (int): pieces per group; a single window longer than it has a group of its own.
-    RETURNS (list[Ints]): indices of each group, longest windows first.
-    """
-    order = numpy.argsort(-lengths, kind="stable")
-    groups, start = [], 0
-    while start < len(order):
-        size = max(budget // max(int(lengths[order[start]]), 1), 1)
-        groups.append(order[start : start + size])
-        start += size
-    return groups
+def exclusive_sums(numbers: Ints) -> Ints:
+    """numbers (Ints): (n,). RETURNS (Ints): (n,) sum of those before each."""
+    return numbers.cumsum() - numbers

@@ -19,7 +19,7 @@ def build_transformer_backbone(
     *,
     precision: str = "auto",
     window: int = 256,
-    stride: int = 192,
+    stride: int = 224,
     budget: int = 4096,
     truncate: bool = False,
     layer: int | str = -1,

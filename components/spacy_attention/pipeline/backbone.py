@@ -1,6 +1,6 @@
 """`attention_backbone`: a shared Hugging Face transformer."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import srsly
@@ -18,6 +18,7 @@ from thinc.types import Floats2d, Ragged
 
 from ..errors import Errors
 from ..layers.backbone import BackboneBatch, own_copy
+from ..layers.grouping import group_documents
 from ..layers.report import make_reports
 from ..layers.token_vectors import pool_batch, pool_pieces
 from .fork_guard import guard_forks
@@ -25,7 +26,7 @@ from .shared import GradientSum, SharedComponent
 
 DEFAULT_CONFIG = Config().from_str("""
 [attention_backbone]
-max_batch_items = 4096
+max_batch_items = 16384
 
 [attention_backbone.set_extra_annotations]
 @annotation_setters = "spacy-transformers.null_annotation_setter.v1"
@@ -35,7 +36,7 @@ max_batch_items = 4096
 name = "sentence-transformers/all-MiniLM-L6-v2"
 precision = "auto"
 window = 256
-stride = 192
+stride = 224
 budget = 4096
 truncate = false
 layer = -1
@@ -58,7 +59,7 @@ def make_attention_backbone(
 
     model (Model): `spacy-attention.TransformerBackbone.v1`.
     set_extra_annotations (Callable): called with the documents and the batch after `doc._.trf_data` is set.
-    max_batch_items (int): tokens that `pipe` gives to the model at once.
+    max_batch_items (int): spaCy tokens that `pipe` gives to the model at once; a longer document goes alone.
     RETURNS (AttentionBackbone): the component.
     RAISES (ValueError): E107 for the model of a stock transformer.
     """
@@ -82,7 +83,7 @@ class AttentionBackbone(SharedComponent, Transformer):
         set_extra_annotations: Callable = null_annotation_setter,
         *,
         name: str = "attention_backbone",
-        max_batch_items: int = 4096,
+        max_batch_items: int = 16384,
     ):
         if getattr(model, "name", None) != "attention-backbone":
             raise ValueError(Errors.E107.format(found=getattr(model, "name", type(model).__name__)))
@@ -93,6 +94,25 @@ class AttentionBackbone(SharedComponent, Transformer):
         """Bind the listeners of a later component, stock transformer listeners included. component (Pipe): any."""
         super().find_listeners(component)
         Transformer.find_listeners(self, component)
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Apply the component to a stream.
+
+        stream (Iterable[Doc]): of documents.
+        batch_size (int): how many are read ahead, so that those of like length can go through the model together.
+        YIELDS (Doc): the same documents in the same order; those that fail go to the pipeline's error handler instead.
+        """
+        handle_error = self.get_error_handler()
+        for docs in util.minibatch(stream, batch_size):
+            failed: set[int] = set()
+            for members in group_documents([len(doc) for doc in docs], self.cfg["max_batch_items"]):
+                together = [docs[i] for i in members]
+                try:
+                    self.set_annotations(together, self.predict(together))
+                except Exception as error:
+                    handle_error(self.name, self, together, error)
+                    failed.update(members)
+            yield from (doc for i, doc in enumerate(docs) if i not in failed)
 
     def predict(self, docs: Iterable[Doc]) -> BackboneBatch:
         """docs (Iterable[Doc]): any. RETURNS (BackboneBatch): their hidden states."""

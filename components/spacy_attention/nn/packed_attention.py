@@ -1,0 +1,72 @@
+"""Windows of several lengths in one forward pass: everything but attention works piece by piece and needs no padding between them.
+
+The idea is that of packed or "unpadded" batches (Zeng et al. 2022, ByteTransformer, section 3.3, and PyTorch's nested tensors), for models
+that were not written for it: the pass is one long row, and attention, which alone must not look across windows, is computed for each
+block of windows of one length.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+from torch.overrides import TorchFunctionMode
+
+
+class Block(NamedTuple):
+    """Windows of one length within a pass.
+
+    windows (int): how many.
+    length (int): pieces of each, padding included.
+    padded (bool): whether any of them has padding.
+    """
+
+    windows: int
+    length: int
+    padded: bool
+
+
+class PackedAttention(TorchFunctionMode):
+    """Within this context attention over a row of all windows stays within each window.
+
+    blocks (list[Block]): that the row consists of, in order.
+    mask (Tensor): (cells,) 1 = a piece, 0 = padding.
+    """
+
+    def __init__(self, blocks: list[Block], mask: Tensor):
+        super().__init__()
+        self.blocks = blocks
+        self.mask = mask
+        self._biases: list[Tensor | None] = []
+
+    def __torch_function__(
+        self, func: Callable, types: Iterable[type], args: tuple = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """See `torch.overrides`. RETURNS (Any): what the function returns."""
+        if func is not scaled_dot_product_attention:
+            return func(*args, **(kwargs or {}))
+        return self._attend(*args, **(kwargs or {}))
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, **options: Any) -> Tensor:
+        """query, key, value (Tensor): (1, heads, cells, width). RETURNS (Tensor): (1, heads, cells, width)."""
+        if not self._biases:
+            self._biases = self._make_biases(query.dtype)
+        outputs, start = [], 0
+        for block, bias in zip(self.blocks, self._biases, strict=True):
+            end = start + block.windows * block.length
+            q, k, v = (x[0, :, start:end].unflatten(1, block[:2]).transpose(0, 1) for x in (query, key, value))
+            output = scaled_dot_product_attention(q, k, v, attn_mask=bias, **options)
+            outputs.append(output.transpose(1, 2).flatten(0, 1))
+            start = end
+        return torch.cat(outputs).transpose(0, 1)[None]
+
+    def _make_biases(self, dtype: torch.dtype) -> list[Tensor | None]:
+        """Per block what is added to its scores, (windows, 1, length, length), very low at padding; None where there is none."""
+        sizes = [block.windows * block.length for block in self.blocks]
+        biases: list[Tensor | None] = []
+        for block, mask in zip(self.blocks, self.mask.split(sizes), strict=True):
+            bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(mask == 0, torch.finfo(dtype).min)
+            shape = (block.windows, 1, 1, block.length)
+            biases.append(bias.view(shape).expand(-1, -1, block.length, -1) if block.padded else None)
+        return biases
