@@ -3,6 +3,7 @@
 import numpy
 import pytest
 import spacy
+from thinc.api import fix_random_seed
 
 from spacy_attention.training.optimizer import create_adamw
 
@@ -74,6 +75,7 @@ def test_sourced_with_the_backbone(trained):
     for name in trained.pipe_names:
         nlp.add_pipe(name, source=trained)
     assert stock_outputs(nlp) == stock_outputs(trained)
+    fix_random_seed(0)  # of dropout: what is trained already has little left to learn
     losses = helpers.train(nlp, stock_examples(nlp), create_adamw(1e-3), 8)
     assert losses[-1] < losses[0]
 
