@@ -101,7 +101,9 @@ def encode_texts(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> list[P
     encodings = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
     lengths = [len(encoding) for encoding in encodings]
     ids = _join((encoding.ids for encoding in encodings), sum(lengths))
-    offsets = _join((chain.from_iterable(encoding.offsets) for encoding in encodings), 2 * sum(lengths)).reshape(-1, 2)
+    # One after the other: lists of all pairs would be so many objects that Python looks for garbage among everything there is.
+    pairs = (map(encoding.token_to_chars, range(length)) for encoding, length in zip(encodings, lengths, strict=True))
+    offsets = _join(map(chain.from_iterable, pairs), 2 * sum(lengths)).reshape(-1, 2)
     is_special = numpy.isin(ids, special.ids)
     is_wrong = is_special & (ids != special.unknown)
     pieces, start = [], 0

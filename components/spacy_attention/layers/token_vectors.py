@@ -63,23 +63,41 @@ def pool_pieces(ops: Ops, doc_data: list[TransformerData], width: int) -> tuple[
 
 def pool_rows(ops: Ops, hidden: Floats2d, tokens: TokenRows) -> tuple[Ragged, Callable[[Floats2d], Floats2d]]:
     """hidden (Floats2d): (rows, width). tokens (TokenRows): what to pool. RETURNS (tuple): as `pool_pieces`."""
-    index, per_token = ops.asarray1i(tokens.rows), ops.asarray1i(tokens.per_token)
+    # Most tokens are one piece, and their vector is a copy of its row; only the others need a mean.
+    is_single = tokens.per_token == 1
+    of_several = numpy.repeat(~is_single, tokens.per_token)
     pooled = ops.alloc2f(len(tokens.per_token), hidden.shape[1])
-    ends = numpy.concatenate([numpy.zeros(1, "int64"), tokens.per_token.cumsum()])
-    for start in range(0, len(pooled), CHUNK):
-        stop = min(start + CHUNK, len(pooled))
-        here = index[ends[start] : ends[stop]]
-        # Thinc's kernels do not take zero rows, which is what a batch of nothing but whitespace has.
-        if len(here):
-            pooled[start:stop] = ops.reduce_mean(hidden[here], per_token[start:stop])
+    _copy_rows(ops, hidden, tokens.rows[~of_several], pooled, _places(is_single))
+    _average_rows(ops, hidden, tokens.rows[of_several], tokens.per_token[~is_single], pooled, _places(~is_single))
 
     def backprop(d_rows: Floats2d) -> Floats2d:
         d_hidden = ops.alloc2f(*hidden.shape)
-        if len(index):
+        if len(tokens.rows):
+            index, per_token = ops.asarray1i(tokens.rows), ops.asarray1i(tokens.per_token)
             ops.scatter_add(d_hidden, index, ops.backprop_reduce_mean(d_rows, per_token))
         return d_hidden
 
     return Ragged(pooled, ops.asarray1i(tokens.per_doc)), backprop
+
+
+def _copy_rows(ops: Ops, hidden: Floats2d, rows: Ints, pooled: Floats2d, targets: Ints) -> None:
+    for start in range(0, len(rows), CHUNK):
+        part = slice(start, start + CHUNK)
+        pooled[ops.asarray1i(targets[part])] = hidden[ops.asarray1i(rows[part])]
+
+
+def _average_rows(ops: Ops, hidden: Floats2d, rows: Ints, per_token: Ints, pooled: Floats2d, targets: Ints) -> None:
+    ends = numpy.concatenate([numpy.zeros(1, "int64"), per_token.cumsum()])
+    for start in range(0, len(per_token), CHUNK):
+        stop = min(start + CHUNK, len(per_token))
+        here = ops.asarray1i(rows[ends[start] : ends[stop]])
+        # Thinc's kernels do not take zero rows, which is what a batch of nothing but whitespace has.
+        if len(here):
+            pooled[ops.asarray1i(targets[start:stop])] = ops.reduce_mean(hidden[here], ops.asarray1i(per_token[start:stop]))
+
+
+def _places(chosen: NDArray[numpy.bool_]) -> Ints:
+    return numpy.flatnonzero(chosen).astype("int32")
 
 
 def _pack(arrays: Iterable[Ints]) -> Ints:

@@ -38,16 +38,14 @@ class SpanScores(NamedTuple):
 
 
 class _Tags(NamedTuple):
-    """Probabilities of the tags: (tokens,) for O, (tokens, labels) for the others; rows in the order of `time_major`."""
+    """Probabilities of the tags, in pairs: (tokens,) and (tokens, 2, labels); rows in the order of `time_major`."""
 
     outside: Floats
-    begin: Floats
-    inside: Floats
-    last: Floats
-    unit: Floats
+    unit_begin: Floats
+    last_inside: Floats
 
     def at(self, start: int, end: int) -> tuple[Floats, ...]:
-        return tuple(part[start:end] for part in self)
+        return self.outside[start:end], self.unit_begin[start:end], self.last_inside[start:end]
 
 
 def score_spans(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> SpanScores:
@@ -66,63 +64,80 @@ def score_spans(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> Span
         return SpanScores(nothing, nothing, scores, inside, scores.new_zeros(len(lengths)))
     rows, active, order = time_major(lengths.cpu())
     steps = moves.clamp(min=FLOOR, max=-FLOOR).exp().numpy()
-    outside, *parts = scores[rows].exp_().split([1, *[labels] * 4], dim=1)
-    tags = _Tags(outside[:, 0].numpy(), *(part.contiguous().numpy() for part in parts))
-    enter, totals = _forward(tags, active, len(lengths), steps)
-    after = _backward(tags, active, len(lengths), steps)
-    total = torch.zeros(len(lengths), dtype=torch.float64).index_copy_(0, order, torch.from_numpy(totals))
-    return SpanScores(_unsort(enter, rows), _unsort(after, rows), scores, inside, total)
+    probabilities = scores[rows].exp_().numpy()
+    blocks = probabilities[:, 1:].reshape(len(scores), 4, labels)  # B, I, L, U
+    tags = _Tags(probabilities[:, 0], blocks[:, [3, 0]], blocks[:, [2, 1]])
+    enter, logs, ends = _forward(tags, active, len(lengths), steps)
+    scales = _unsort(logs, rows)
+    before, of_document = _sums_before(scales, lengths)
+    enter_scores = _unsort(enter, rows).log_() + before[:, None]
+    total = torch.zeros(len(lengths), dtype=torch.float64).index_copy_(0, order, torch.from_numpy(ends)).log_() + of_document
+    after, logs = _backward(tags, active, len(lengths), steps)
+    scales = _unsort(logs, rows)
+    before, of_document = _sums_before(scales, lengths)
+    behind = torch.repeat_interleave(of_document, lengths.cpu()) - before - scales
+    return SpanScores(enter_scores, _unsort(after, rows).log_() + behind[:, None], scores, inside, total)
 
 
-def _forward(tags: _Tags, active: list[int], documents: int, steps: Floats) -> tuple[Floats, Floats]:
-    """RETURNS (tuple): logs of `enter`, and of the partition of each document, longest first."""
-    free, inside = numpy.zeros((documents, len(steps))), numpy.zeros((documents, len(steps) - 1))
-    free[:, 0] = 1.0
-    scale = numpy.zeros(documents)
-    enter, scales = numpy.empty((len(tags.outside), len(steps))), numpy.empty(len(tags.outside))
+def _forward(tags: _Tags, active: list[int], documents: int, steps: Floats) -> tuple[Floats, Floats, Floats]:
+    """RETURNS (tuple): `enter`, scaled; logs of the scales, (tokens,); and the sum at the end of each document, longest first."""
+    n_free = len(steps)
+    # After O, then where each label ends, then where it goes on.
+    states = numpy.zeros((documents, 2 * n_free - 1))
+    states[:, 0] = 1.0
+    enter, totals = numpy.empty((len(tags.outside), n_free)), numpy.empty(len(tags.outside))
     end = 0
     for n in active:
         start, end = end, end + n
-        outside, begin, goes_on, last, unit = tags.at(start, end)
-        came = numpy.matmul(free[:n], steps, out=enter[start:end])
-        scales[start:end] = scale[:n]
-        starts, stays = came[:, 1:], inside[:n]
-        free[:n, 0] = came[:, 0] * outside
-        free[:n, 1:] = stays * last + starts * unit
-        inside[:n] = stays * goes_on + starts * begin
-        _rescale(free[:n], inside[:n], scale[:n])
-    return numpy.log(enter) + scales[:, None], numpy.log(free.sum(1)) + scale
+        outside, unit_begin, last_inside = tags.at(start, end)
+        now = states[:n]
+        came = numpy.matmul(now[:, :n_free], steps, out=enter[start:end])
+        entities = came[:, None, 1:] * unit_begin
+        entities += now[:, None, n_free:] * last_inside
+        numpy.multiply(came[:, 0], outside, out=now[:, 0])
+        now[:, 1:] = entities.reshape(n, -1)
+        now /= now.sum(1, out=totals[start:end])[:, None]
+    return enter, numpy.log(totals), states[:, :n_free].sum(1)
 
 
-def _backward(tags: _Tags, active: list[int], documents: int, steps: Floats) -> Floats:
-    """RETURNS (Floats): logs of `after`."""
-    after, inside = numpy.ones((documents, len(steps))), numpy.zeros((documents, len(steps) - 1))
-    scale = numpy.zeros(documents)
-    goes, scales = numpy.empty((len(tags.outside), len(steps))), numpy.empty(len(tags.outside))
+def _backward(tags: _Tags, active: list[int], documents: int, steps: Floats) -> tuple[Floats, Floats]:
+    """RETURNS (tuple): `after`, scaled, and logs of the scales, (tokens,)."""
+    n_free = len(steps)
+    states = numpy.zeros((documents, 2 * n_free - 1))
+    states[:, :n_free] = 1.0
+    starts = numpy.empty((documents, n_free))
+    after, totals = numpy.empty((len(tags.outside), n_free)), numpy.empty(len(tags.outside))
+    # What ends here ended with L or U, what goes on did so with I or B; the other way round than forwards.
+    from_end = numpy.stack([tags.unit_begin[:, 0], tags.last_inside[:, 0]], axis=1)
+    from_open = numpy.stack([tags.unit_begin[:, 1], tags.last_inside[:, 1]], axis=1)
     start = len(tags.outside)
     for n in reversed(active):
         start, end = start - n, start
-        outside, begin, goes_on, last, unit = tags.at(start, end)
-        goes[start:end], scales[start:end] = after[:n], scale[:n]
-        ends, stays = after[:n, 1:], inside[:n]
-        starts = numpy.concatenate([after[:n, :1] * outside[:, None], ends * unit + stays * begin], axis=1)
-        inside[:n] = ends * last + stays * goes_on
-        numpy.matmul(starts, steps.T, out=after[:n])
-        _rescale(after[:n], inside[:n], scale[:n])
-    return numpy.log(goes) + scales[:, None]
-
-
-def _rescale(free: Floats, inside: Floats, scale: Floats) -> None:
-    total = free.sum(1) + inside.sum(1)
-    free /= total[:, None]
-    inside /= total[:, None]
-    scale += numpy.log(total)
+        now = states[:n]
+        after[start:end] = now[:, :n_free]
+        entities = now[:, None, 1:n_free] * from_end[start:end]
+        entities += now[:, None, n_free:] * from_open[start:end]
+        numpy.multiply(now[:, 0], tags.outside[start:end], out=starts[:n, 0])
+        starts[:n, 1:] = entities[:, 0]
+        now[:, :n_free] = starts[:n] @ steps.T
+        now[:, n_free:] = entities[:, 1]
+        now /= now.sum(1, out=totals[start:end])[:, None]
+    return after, numpy.log(totals)
 
 
 def _unsort(values: Floats, rows: Tensor) -> Tensor:
     packed = torch.empty(values.shape, dtype=torch.float64)
     packed[rows] = torch.from_numpy(values)
     return packed
+
+
+def _sums_before(values: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """values (Tensor): (tokens,). RETURNS (tuple): for each the sum of those before it in its document, and of each document."""
+    lengths = lengths.cpu()
+    sums = torch.cat([values.new_zeros(1), values.cumsum(0)])
+    ends = lengths.cumsum(0)
+    starts = ends - lengths
+    return sums[:-1] - torch.repeat_interleave(sums[starts], lengths), sums[ends] - sums[starts]
 
 
 def span_log_probability(scores: SpanScores, document: Tensor, start: Tensor, end: Tensor, label: Tensor) -> Tensor:

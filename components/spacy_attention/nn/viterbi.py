@@ -17,11 +17,13 @@ Floats = NDArray[numpy.float64]
 
 
 class _Choices(NamedTuple):
-    """Which way into each state was the best; rows in the order of `time_major`."""
+    """The best way into each state; rows in the order of `time_major`.
 
-    came_from: NDArray[numpy.int16]  # (tokens, labels + 1): free state before entering O or label x here
-    closed_long: NDArray[numpy.bool_]  # (tokens, labels): the entity that ends here started earlier
-    stayed: NDArray[numpy.bool_]  # (tokens, labels): the entity that stays open here started earlier
+    A state is 0 after O, 1 + x where an entity of label x ends, and 1 + labels + x where one goes on behind the token.
+    """
+
+    previous: NDArray[numpy.int64]  # (tokens, 2 * labels + 1) state before the token
+    tags: NDArray[numpy.int64]  # (tokens, 2 * labels + 1) tag of the token
 
 
 def viterbi(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
@@ -35,64 +37,64 @@ def viterbi(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
     rows, active, _ = time_major(lengths.cpu())
     # Normalised, so that sums over a long document stay near zero.
     scores = emissions.detach().cpu().double().log_softmax(-1)[rows].numpy()
-    free, choices = _best_scores(scores, active, len(lengths), transitions.detach().cpu().double().numpy())
+    last, choices = _best_scores(scores, active, len(lengths), transitions.detach().cpu().double().numpy())
+    states = _walk_back(last, choices.previous, active)
     tags = numpy.empty(len(scores), dtype=numpy.int64)
-    tags[rows.numpy()] = _walk_back(free.argmax(1), choices, active)
+    tags[rows.numpy()] = choices.tags[numpy.arange(len(states)), states]
     return torch.from_numpy(tags)
 
 
-def _best_scores(scores: Floats, active: list[int], documents: int, transitions: Floats) -> tuple[Floats, _Choices]:
-    labels = len(transitions) - 1
+def _best_scores(scores: Floats, active: list[int], documents: int, transitions: Floats) -> tuple[NDArray[numpy.int64], _Choices]:
+    """RETURNS (tuple): the best state at the end of each document, longest first, and how each state was come to."""
+    n_free = len(transitions)
+    labels = n_free - 1
     into = numpy.ascontiguousarray(transitions.T)
-    free, inside = numpy.full((documents, labels + 1), NEVER), numpy.full((documents, labels), NEVER)
+    outside, short, long = scores[:, 0], *_pairs(scores[:, 1:].reshape(len(scores), 4, labels))
+    free, inside = numpy.full((documents, n_free), NEVER), numpy.full((documents, labels), NEVER)
     free[:, 0] = 0.0
-    choices = _Choices(
-        numpy.empty((len(scores), labels + 1), dtype=numpy.int16),
-        numpy.empty((len(scores), labels), dtype=numpy.bool_),
-        numpy.empty((len(scores), labels), dtype=numpy.bool_),
-    )
+    came_from = numpy.empty((len(scores), n_free), dtype=numpy.int64)
+    is_long = numpy.empty((len(scores), 2, labels), dtype=numpy.bool_)
+    cells = numpy.arange(documents * n_free)
     end = 0
     for n in active:
         start, end = end, end + n
-        outside, begin, goes_on, last, unit = _columns(scores[start:end], labels)
         ways = free[:n, None, :] + into  # (documents, state entered, state before)
-        came_from = ways.argmax(2)
-        enter = numpy.take_along_axis(ways, came_from[:, :, None], 2)[:, :, 0]
-        choices.came_from[start:end] = came_from
-        long, short = inside[:n] + last, enter[:, 1:] + unit
-        stay, open_ = inside[:n] + goes_on, enter[:, 1:] + begin
-        numpy.greater(long, short, out=choices.closed_long[start:end])
-        numpy.greater(stay, open_, out=choices.stayed[start:end])
-        numpy.maximum(stay, open_, out=inside[:n])
-        free[:n, 0] = enter[:, 0] + outside
-        numpy.maximum(long, short, out=free[:n, 1:])
-    return free, choices
+        ways.argmax(2, out=came_from[start:end])
+        enter = ways.reshape(-1, n_free)[cells[: n * n_free], came_from[start:end].reshape(-1)].reshape(n, n_free)
+        goes_on, starts = inside[:n, None] + long[start:end], enter[:, None, 1:] + short[start:end]
+        numpy.greater(goes_on, starts, out=is_long[start:end])
+        numpy.maximum(goes_on, starts, out=goes_on)
+        numpy.add(enter[:, 0], outside[start:end], out=free[:n, 0])
+        free[:n, 1:] = goes_on[:, 0]
+        inside[:n] = goes_on[:, 1]
+    return free.argmax(1), _choices(came_from, is_long)
 
 
-def _columns(scores: Floats, labels: int) -> tuple[Floats, ...]:
-    blocks = (scores[:, 1 + i * labels : 1 + (i + 1) * labels] for i in range(4))
-    return scores[:, 0], *blocks
+def _pairs(blocks: Floats) -> tuple[Floats, Floats]:
+    """Scores of (U, B) and of (L, I), (tokens, 2, labels): an entity that ends, or goes on, and starts here, or started earlier."""
+    return blocks[:, [3, 0]], blocks[:, [2, 1]]
 
 
-def _walk_back(state: NDArray[numpy.int64], choices: _Choices, active: list[int]) -> NDArray[numpy.int64]:
-    """From the best state after the last token (0 for O, else 1 + label) back to the tag of each token."""
-    labels = choices.stayed.shape[1]
-    if not labels:
-        return numpy.zeros(len(choices.stayed), dtype=numpy.int64)
-    inside = numpy.zeros(len(state), dtype=numpy.bool_)
+def _choices(came_from: NDArray[numpy.int64], is_long: NDArray[numpy.bool_]) -> _Choices:
+    tokens, labels = len(is_long), is_long.shape[2]
+    number = numpy.arange(labels)
+    previous = numpy.where(is_long, 1 + labels + number, came_from[:, None, 1:])
+    # Columns of the blocks of tags after O: B, I, L, U.
+    begin, inside, last, unit = (1 + block * labels + number for block in range(4))
+    tags = numpy.where(is_long, numpy.stack([last, inside]), numpy.stack([unit, begin]))
+    return _Choices(
+        numpy.concatenate([came_from[:, :1], previous.reshape(tokens, -1)], axis=1),
+        numpy.concatenate([numpy.zeros_like(came_from[:, :1]), tags.reshape(tokens, -1)], axis=1),
+    )
+
+
+def _walk_back(state: NDArray[numpy.int64], previous: NDArray[numpy.int64], active: list[int]) -> NDArray[numpy.int64]:
+    """state (NDArray): at the end of each document. RETURNS (NDArray): (tokens,) the state after each token."""
     documents = numpy.arange(len(state))
-    tags = numpy.empty(len(choices.stayed), dtype=numpy.int64)
-    start = len(tags)
+    states = numpy.empty(len(previous), dtype=numpy.int64)
+    start = len(previous)
     for n in reversed(active):
         start, end = start - n, start
-        now, is_open, document = state[:n], inside[:n], documents[:n]
-        label = numpy.maximum(now - 1, 0)
-        outside = (now == 0) & ~is_open
-        long = numpy.where(is_open, choices.stayed[start:end][document, label], choices.closed_long[start:end][document, label])
-        goes_on = long & ~outside
-        # Blocks of columns after O: B, I, L, U.
-        block = numpy.where(is_open, numpy.where(goes_on, 1, 0), numpy.where(goes_on, 2, 3))
-        tags[start:end] = numpy.where(outside, 0, 1 + block * labels + label)
-        state[:n] = numpy.where(goes_on, now, choices.came_from[start:end][document, now])
-        inside[:n] = goes_on
-    return tags
+        states[start:end] = state[:n]
+        state[:n] = previous[start:end][documents[:n], state[:n]]
+    return states
