@@ -83,6 +83,11 @@ class Errors(metaclass=_WithCodes):
         "The tokenizer of checkpoint '{name}' has {n} pieces that its model has no vector for: {tokens} (the model has {rows}). Expected a "
         "vector for each. Call `model.resize_token_embeddings(len(tokenizer))` on it once and save both in one folder."
     )
+    E119 = (
+        "Argument `output_attentions` of the backbone asks for the attention weights of every piece for every other, but a model of the "
+        "type '{model_type}' does not give them. Expected a model with full attention (BERT, RoBERTa, GPT-2). Set `output_attentions = "
+        'false` in the backbone\'s model block, or `model.attrs["output_attentions"] = False` on the component.'
+    )
 
     # 2xx listeners and encoder
     E201 = (

@@ -58,7 +58,7 @@ def test_every_row_comes_from_its_piece_and_every_window_is_wrapped(tokenizer, b
     found = numpy.full(int(layout.n_rows.sum()), -1)
     windows = []
     passes = Passes(longest=6, budget=budget, packed=packed, block_cost=2, crooked_cost=0.5)
-    for ids, mask, positions, source, target, blocks in make_micro_batches(layout, special, passes):
+    for ids, mask, positions, source, target, blocks, _ in make_micro_batches(layout, special, passes):
         assert ids.size <= budget or sum(block.windows for block in blocks) == 1
         assert packed or len(blocks) == 1
         found[target] = ids[source]

@@ -10,11 +10,12 @@ import torch
 from spacy.tokens import Doc
 from spacy_transformers.data_classes import TransformerData, WordpieceBatch
 from thinc.api import Model, get_array_module, torch2xp, xp2torch
-from thinc.types import Floats2d, Ragged
+from thinc.types import Floats2d, FloatsXd, Ragged
 from torch import Tensor
 from transformers.file_utils import ModelOutput
 
 from ..nn.transformer import can_pack
+from .attentions import of_documents, read_attentions, window_ranges
 from .grouping import Passes
 from .hf_shim import CheckpointShim
 from .layout import Layout, lay_out
@@ -30,10 +31,12 @@ class BackboneBatch:
     rows (Floats2d): (rows, width) float32: of each document with tokens its own row first (that of the special piece in front of it),
         then one per piece.
     layout (Layout): which rows are whose.
+    attentions (list[FloatsXd] | None): per window, from `read_attentions`, where they were asked for.
     """
 
     rows: Floats2d
     layout: Layout
+    attentions: list[FloatsXd] | None = None
 
     @cached_property
     def doc_data(self) -> list[TransformerData]:
@@ -49,7 +52,11 @@ class BackboneBatch:
         lengths = layout.pieces_per_token[token : token + layout.n_tokens[d]]
         rows = layout.token_rows[token : token + layout.n_tokens[d]] - start
         align = Ragged(expand_ranges(rows, lengths).astype("int32"), lengths.astype("int32"))
-        return TransformerData(_wordpieces(layout.pieces[d]), ModelOutput(last_hidden_state=hidden), align)
+        output = ModelOutput(last_hidden_state=hidden)
+        if self.attentions is not None:
+            output["attentions"] = of_documents(layout, self.attentions)[d]
+            output["windows"] = window_ranges(layout, d)
+        return TransformerData(_wordpieces(layout.pieces[d]), output, align)
 
     def unsplit_by_doc(self, arrays: list[list[Any]]) -> Floats2d:
         """arrays (list): gradient arrays of each document that has rows. RETURNS (Floats2d): (rows, width), packed."""
@@ -63,7 +70,7 @@ def backbone_layer(shim: CheckpointShim, attrs: dict[str, Any], init: Callable) 
     """Wrap a checkpoint.
 
     shim (CheckpointShim): holds it.
-    attrs (dict): `name`, `window`, `stride`, `budget`, `truncate`, and what packaging needs.
+    attrs (dict): `name`, `window`, `stride`, `budget`, `truncate`, `output_attentions`, and what packaging needs.
     init (Callable): Thinc init function that fills the shim.
     RETURNS (Model): input documents, output `BackboneBatch`; its `nO` is known after init.
     """
@@ -78,6 +85,7 @@ def forward(model: Model, docs: list[Doc], is_train: bool) -> tuple[BackboneBatc
     stride = min(model.attrs["stride"], capacity)
     layout = lay_out(shim.tokenizer, docs, capacity=capacity, stride=stride, truncate=model.attrs["truncate"])
     passes, backprop_torch = passes_for(shim, model.attrs["window"], model.attrs["budget"]), None
+    attentions: list[FloatsXd] | None = None
     if not layout.n_tokens.any():
         rows = model.ops.alloc2f(0, model.get_dim("nO"))
     elif is_train:
@@ -85,13 +93,14 @@ def forward(model: Model, docs: list[Doc], is_train: bool) -> tuple[BackboneBatc
         rows = torch2xp(rows_torch)
     else:
         rows = torch2xp(_predict(shim, layout, special, passes))
+        attentions = read_attentions(shim, layout, special, passes) if model.attrs["output_attentions"] else None
 
     def backprop(d_rows: Floats2d) -> list[Doc]:
         if backprop_torch is not None and len(d_rows):
             backprop_torch(xp2torch(d_rows, device=shim.device))
         return docs
 
-    return BackboneBatch(rows, layout), backprop
+    return BackboneBatch(rows, layout, attentions), backprop
 
 
 def passes_for(shim: CheckpointShim, longest: int, budget: int) -> Passes:
@@ -109,7 +118,7 @@ def passes_for(shim: CheckpointShim, longest: int, budget: int) -> Passes:
 
 def _inputs(shim: CheckpointShim, layout: Layout, special: SpecialIds, passes: Passes) -> list[tuple[Any, ...]]:
     batches = make_micro_batches(layout, special, passes)
-    return [(*(xp2torch(x, device=shim.device) for x in batch[:-1]), batch.blocks) for batch in batches]
+    return [(*(xp2torch(x, device=shim.device) for x in batch[:5]), batch.blocks) for batch in batches]
 
 
 def _predict(shim: CheckpointShim, layout: Layout, special: SpecialIds, passes: Passes) -> Tensor:
@@ -126,8 +135,10 @@ def _predict(shim: CheckpointShim, layout: Layout, special: SpecialIds, passes: 
 
 def own_copy(data: TransformerData) -> TransformerData:
     """data (TransformerData): of one document, with views. RETURNS (TransformerData): the same, with a copy of its hidden states."""
-    states = {name: array.copy() for name, array in data.model_output.items()}
-    return TransformerData(data.wordpieces, ModelOutput(**states), data.align)
+    output = ModelOutput(data.model_output)
+    if "last_hidden_state" in output:
+        output["last_hidden_state"] = output["last_hidden_state"].copy()
+    return TransformerData(data.wordpieces, output, data.align)
 
 
 def _wordpieces(pieces: Pieces) -> WordpieceBatch:

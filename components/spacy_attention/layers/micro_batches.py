@@ -22,7 +22,8 @@ class MicroBatch(NamedTuple):
     positions (Ints): (cells,) counted from the start of each window.
     source (Ints): (kept,) cells that are wanted.
     target (Ints): (kept,) the row of the result that each of them becomes.
-    blocks (list[Block]): shapes, which are all that stays on the host.
+    blocks (list[Block]): their shapes.
+    windows (Ints): (windows,) which ones these are, counted over the batch. Blocks and windows stay on the host.
     """
 
     ids: Ints
@@ -31,6 +32,7 @@ class MicroBatch(NamedTuple):
     source: Ints
     target: Ints
     blocks: list[Block]
+    windows: Ints
 
 
 def make_micro_batches(layout: Layout, special: SpecialIds, passes: Passes) -> list[MicroBatch]:
@@ -58,7 +60,9 @@ def make_micro_batches(layout: Layout, special: SpecialIds, passes: Passes) -> l
     for groups, start, end in zip(plan, [0, *ends], ends, strict=False):
         target = rows[start:end]
         source = first_cell[window_of_row[target]] + column_of_row[target]
-        batches.append(MicroBatch(*_fill(groups, first_cell, layout, ids, special), source, target, _blocks(groups, lengths)))
+        members = numpy.concatenate([group.members for group in groups])
+        cells = _fill(groups, first_cell, layout, ids, special)
+        batches.append(MicroBatch(*cells, source, target, _blocks(groups, lengths), members))
     return batches
 
 

@@ -25,6 +25,7 @@ def build_transformer_backbone(
     layer: int | str = -1,
     frozen_layers: int = 0,
     gradient_checkpointing: bool = False,
+    output_attentions: bool = False,
     tokenizer_config: dict[str, Any] = {},  # noqa: B006 (confection fills arguments; never changed)
     transformer_config: dict[str, Any] = {},  # noqa: B006
     get_spans: Callable[..., Any] | None = None,
@@ -43,6 +44,7 @@ def build_transformer_backbone(
         the last), or `mix`, a learned mean of all.
     frozen_layers (int): layers from the bottom that do not learn, the embeddings with them; 0 freezes nothing.
     gradient_checkpointing (bool): in training keep the input of each layer only, and compute the rest again: less memory, more time.
+    output_attentions (bool): in prediction also give the attention weights of the checkpoint's layers; runs it a second time.
     tokenizer_config (dict): settings for the tokenizer, used at `initialize`.
     transformer_config (dict): settings that override the checkpoint's configuration, used at `initialize`: for instance
         `{"hidden_dropout_prob": 0.0}`.
@@ -68,6 +70,7 @@ def build_transformer_backbone(
         "stride": stride,
         "budget": budget,
         "truncate": truncate,
+        "output_attentions": output_attentions,
         "replace_listener": replace_listener,
         "replace_listener_cfg": replace_listener_cfg,
     }
