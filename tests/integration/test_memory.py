@@ -55,6 +55,5 @@ def test_memory_depends_on_the_budget_and_not_on_the_document():
 def test_a_stream_of_documents_does_not_pile_up():
     seen = run(STREAM)
     assert len(seen) == 10
-    # The first thousand documents fill caches. Then memory goes up and down with the batch that is on its way when one looks; what must
-    # not rise is its highest level.
-    assert max(seen[6:]) - max(seen[2:6]) <= 20, seen
+    # The first thousand documents fill caches.
+    assert max(seen[2:]) - min(seen[2:]) <= 30, seen

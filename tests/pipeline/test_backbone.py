@@ -65,6 +65,26 @@ def test_documents_can_be_stored_after_the_pipeline_ran(nlp, one_by_one):
                 numpy.testing.assert_array_equal(copy._.trf_data.model_output.last_hidden_state, expected)
 
 
+def test_pipe_keeps_the_order_and_hands_what_fails_to_the_error_handler(nlp, monkeypatch):
+    backbone = nlp.get_pipe(BACKBONE)
+    backbone.cfg["max_batch_items"] = 6  # the longest text goes alone
+    predict, failed = backbone.predict, []
+
+    def fail_on_long(docs):
+        if any(len(doc) > 5 for doc in docs):
+            raise RuntimeError("no memory left")
+        return predict(docs)
+
+    docs = [nlp.make_doc(text) for text in TEXTS]
+    assert [doc.text for doc in backbone.pipe(docs, batch_size=3)] == TEXTS
+    monkeypatch.setattr(backbone, "predict", fail_on_long)
+    with pytest.raises(RuntimeError, match="no memory left"):
+        list(backbone.pipe(docs))
+    backbone.set_error_handler(lambda name, pipe, docs, error: failed.extend(doc.text for doc in docs))
+    assert [doc.text for doc in backbone.pipe(docs)] == TEXTS[1:]
+    assert failed == TEXTS[:1]
+
+
 def count_operations(monkeypatch, run) -> tuple[int, int]:
     """RETURNS: torch operations, and calls of Thinc's array operations."""
     calls = []

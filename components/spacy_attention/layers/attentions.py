@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy
 import torch
-from numpy.typing import NDArray
 from thinc.api import torch2xp, xp2torch
 from thinc.types import FloatsXd
 
@@ -16,8 +15,6 @@ from .hf_shim import CheckpointShim
 from .layout import Layout
 from .micro_batches import make_micro_batches
 from .pieces import SpecialIds
-
-Ints = NDArray[numpy.int64]
 
 
 def read_attentions(shim: CheckpointShim, layout: Layout, special: SpecialIds, passes: Passes) -> list[FloatsXd]:
@@ -64,15 +61,13 @@ def _plain_attention(config: Any) -> Iterator[None]:
         config._attn_implementation = before
 
 
-def of_documents(layout: Layout, attentions: list[FloatsXd]) -> list[list[FloatsXd]]:
-    """layout (Layout), attentions (list): of a batch. RETURNS (list[list[FloatsXd]]): those of the windows of each document."""
-    ends = layout.windows.per_doc.cumsum()
-    return [attentions[end - n : end] for end, n in zip(ends.tolist(), layout.windows.per_doc.tolist(), strict=True)]
+def of_document(layout: Layout, attentions: list[FloatsXd], d: int) -> dict[str, Any]:
+    """What belongs to one document.
 
-
-def window_ranges(layout: Layout, d: int) -> Ints:
-    """layout (Layout): of a batch. d (int): a document. RETURNS (Ints): (windows, 2) first and exclusive last piece of its windows."""
-    end = int(layout.windows.per_doc[: d + 1].sum())
-    here = slice(end - int(layout.windows.per_doc[d]), end)
-    starts = layout.windows.starts[here] - layout.n_pieces[:d].sum()
-    return numpy.stack([starts, starts + layout.windows.lengths[here]], axis=1)
+    layout (Layout): of the batch. attentions (list[FloatsXd]): from `read_attentions`. d (int): place of the document.
+    RETURNS (dict): `attentions` of its windows, and `windows` (Ints): (windows, 2) their first and exclusive last piece.
+    """
+    first = layout.window_starts[d]
+    here = slice(first, first + layout.windows.per_doc[d])
+    starts = layout.windows.starts[here] - layout.piece_starts[d]
+    return {"attentions": attentions[here], "windows": numpy.stack([starts, starts + layout.windows.lengths[here]], axis=1)}

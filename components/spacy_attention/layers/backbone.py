@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers.file_utils import ModelOutput
 
 from ..nn.transformer import can_pack
-from .attentions import of_documents, read_attentions, window_ranges
+from .attentions import of_document, read_attentions
 from .grouping import Passes
 from .hf_shim import CheckpointShim
 from .layout import Layout, lay_out
@@ -52,11 +52,8 @@ class BackboneBatch:
         lengths = layout.pieces_per_token[token : token + layout.n_tokens[d]]
         rows = layout.token_rows[token : token + layout.n_tokens[d]] - start
         align = Ragged(expand_ranges(rows, lengths).astype("int32"), lengths.astype("int32"))
-        output = ModelOutput(last_hidden_state=hidden)
-        if self.attentions is not None:
-            output["attentions"] = of_documents(layout, self.attentions)[d]
-            output["windows"] = window_ranges(layout, d)
-        return TransformerData(_wordpieces(layout.pieces[d]), output, align)
+        maps = {} if self.attentions is None else of_document(layout, self.attentions, d)
+        return TransformerData(_wordpieces(layout.pieces[d]), ModelOutput(last_hidden_state=hidden, **maps), align)
 
     def unsplit_by_doc(self, arrays: list[list[Any]]) -> Floats2d:
         """arrays (list): gradient arrays of each document that has rows. RETURNS (Floats2d): (rows, width), packed."""

@@ -54,6 +54,16 @@ class Layout:
         return exclusive_sums(self.n_tokens)
 
     @cached_property
+    def piece_starts(self) -> Ints:
+        """(documents,) first piece of each document."""
+        return exclusive_sums(self.n_pieces)
+
+    @cached_property
+    def window_starts(self) -> Ints:
+        """(documents,) first window of each document."""
+        return exclusive_sums(self.windows.per_doc)
+
+    @cached_property
     def token_rows(self) -> Ints:
         """(tokens,) row of the first piece of each token; the others follow it."""
         # Rows of a document run ahead of its pieces by one for each document so far.

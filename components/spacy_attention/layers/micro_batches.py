@@ -74,7 +74,7 @@ def _rows(layout: Layout, n_before: int) -> tuple[Ints, Ints]:
     is_piece = numpy.ones(int(layout.n_rows.sum()), dtype=bool)
     is_piece[own] = False
     window, column = numpy.zeros(len(is_piece), "int64"), numpy.zeros(len(is_piece), "int64")
-    window[own] = exclusive_sums(windows.per_doc)[filled]
+    window[own] = layout.window_starts[filled]
     window[is_piece] = windows.owner
     column[is_piece] = numpy.arange(len(windows.owner)) - windows.starts[windows.owner] + n_before
     return window, column
