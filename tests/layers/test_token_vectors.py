@@ -1,5 +1,3 @@
-import copy
-
 import numpy
 import pytest
 from spacy_transformers.data_classes import TransformerData
@@ -7,7 +5,7 @@ from thinc.api import NumpyOps
 from thinc.types import Ragged
 from transformers.file_utils import ModelOutput
 
-from spacy_attention.layers.token_vectors import LastPooled, pool_pieces
+from spacy_attention.layers.token_vectors import pool_pieces
 
 WIDTH = 3
 # Per document: number of rows, and for each token its rows. None is an empty document.
@@ -79,28 +77,3 @@ def test_nothing_but_empty_documents(data):
     assert vectors.dataXd.shape == (0, WIDTH)
     assert vectors.lengths.tolist() == [0] * len(data)
     assert backprop(numpy.zeros((0, WIDTH), dtype="float32")).shape == (0, WIDTH)
-
-
-def test_next_reader_gets_the_same_vectors_and_then_they_are_let_go(batch, monkeypatch):
-    data, _ = batch
-    ops, last = NumpyOps(), LastPooled()
-    expected, _ = pool_pieces(ops, data, WIDTH)
-    first = last.read(ops, data, WIDTH, n_readers=2)
-    numpy.testing.assert_array_equal(first.dataXd, expected.dataXd)
-    assert copy.deepcopy(last)._vectors is None
-    assert last.read(ops, list(data), WIDTH, n_readers=2) is first
-    assert last._vectors is None
-    assert last.read(ops, data, WIDTH, n_readers=2) is not first
-
-
-@pytest.mark.parametrize(
-    "change", [lambda data: data[:-1], lambda data: data[::-1], lambda data: [*data[:-1], copy.copy(data[-1])]]
-)
-def test_other_documents_are_pooled_anew(batch, change):
-    data, _ = batch
-    ops, last = NumpyOps(), LastPooled()
-    first = last.read(ops, data, WIDTH, n_readers=2)
-    changed = change(data)
-    found = last.read(ops, changed, WIDTH, n_readers=2)
-    assert found is not first
-    numpy.testing.assert_array_equal(found.dataXd, pool_pieces(ops, changed, WIDTH)[0].dataXd)

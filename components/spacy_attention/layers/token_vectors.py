@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
-from weakref import ref
 
 import numpy
 from numpy.typing import NDArray
@@ -19,9 +18,6 @@ Ints = NDArray[numpy.int32]
 CHUNK = 16384
 
 
-NO_DATA = TransformerData.empty()
-
-
 class TokenRows(NamedTuple):
     """Which rows each token of a batch is the mean of; on the host.
 
@@ -33,40 +29,6 @@ class TokenRows(NamedTuple):
     rows: Ints
     per_token: Ints
     per_doc: Ints
-
-
-class LastPooled:
-    """Token vectors of the batch that was read last, kept until every reader of that batch has had them.
-
-    In a pipeline one head after the other reads the vectors of the same documents.
-    """
-
-    def __init__(self) -> None:
-        self._data: list[ref[TransformerData]] = []
-        self._vectors: Ragged | None = None
-        self._readers_left = 0
-
-    def read(self, ops: Ops, doc_data: list[TransformerData], width: int, *, n_readers: int) -> Ragged:
-        """Pool, or give what the reader before was given.
-
-        ops (Ops), doc_data (list[TransformerData]), width (int): see `pool_pieces`; `NO_DATA` for an empty document.
-        n_readers (int): how many will ask for the same.
-        RETURNS (Ragged): (tokens, width) float32; not to be changed.
-        """
-        vectors = self._vectors
-        if vectors is None or not self._is_of(doc_data):
-            vectors, _ = pool_pieces(ops, doc_data, width)
-            self._data, self._readers_left = [ref(data) for data in doc_data], n_readers
-        self._readers_left -= 1
-        self._vectors = vectors if self._readers_left > 0 else None
-        return vectors
-
-    def __reduce__(self) -> tuple[type["LastPooled"], tuple[()]]:
-        """A copy starts empty: it belongs to another pipeline, and references do not travel between processes."""
-        return LastPooled, ()
-
-    def _is_of(self, doc_data: list[TransformerData]) -> bool:
-        return len(doc_data) == len(self._data) and all(r() is data for r, data in zip(self._data, doc_data, strict=True))
 
 
 def pool_batch(ops: Ops, batch: BackboneBatch) -> tuple[Ragged, Callable[[Floats2d], Floats2d]]:

@@ -19,9 +19,8 @@ from thinc.types import Floats2d, Ragged
 from ..errors import Errors
 from ..layers.backbone import BackboneBatch, own_copy
 from ..layers.grouping import group_documents
-from ..layers.listener import get_link
 from ..layers.report import make_reports
-from ..layers.token_vectors import NO_DATA, LastPooled, pool_batch
+from ..layers.token_vectors import pool_batch, pool_pieces
 from .fork_guard import guard_forks
 from .shared import GradientSum, SharedComponent
 
@@ -90,7 +89,6 @@ class AttentionBackbone(SharedComponent, Transformer):
         if getattr(model, "name", None) != "attention-backbone":
             raise ValueError(Errors.E107.format(found=getattr(model, "name", type(model).__name__)))
         super().__init__(vocab, model, set_extra_annotations, name=name, max_batch_items=max_batch_items)
-        self._last_pooled = LastPooled()
         guard_forks()
 
     def find_listeners(self, component: Any) -> None:
@@ -144,9 +142,9 @@ class AttentionBackbone(SharedComponent, Transformer):
         for i, doc in enumerate(docs):
             if len(doc) and doc._.trf_data is None:
                 raise ValueError(Errors.E204.format(index=i, name=self.name))
-        data = [doc._.trf_data if len(doc) else NO_DATA for doc in docs]
-        n_readers = sum(get_link(listener) is not None for listener in self.listeners)
-        return self._last_pooled.read(self.model.ops, data, self.model.get_dim("nO"), n_readers=n_readers)
+        data = [doc._.trf_data if len(doc) else TransformerData.empty() for doc in docs]
+        vectors, _ = pool_pieces(self.model.ops, data, self.model.get_dim("nO"))
+        return vectors
 
     def update(
         self,
