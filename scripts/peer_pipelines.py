@@ -41,9 +41,11 @@ def stock_config(checkpoint: str) -> Config:
 
 
 def our_config(checkpoint: str, precision: str) -> Config:
-    """RETURNS (Config): the recommended recipe. checkpoint (str): its folder. precision (str): of the backbone."""
+    """RETURNS (Config): the recommended recipe. checkpoint (str): its folder. precision (str): of backbone and heads."""
     config = util.load_config(OURS, interpolate=True)
-    config["components"]["attention_backbone"]["model"].update({"name": checkpoint, "precision": precision})
+    config["components"]["attention_backbone"]["model"]["name"] = checkpoint
+    for component in config["components"].values():
+        component["model"]["precision"] = precision
     return config
 
 
@@ -75,7 +77,7 @@ def build_pipelines(folder: Path, checkpoint: str, *, steps: int) -> None:
     ours.to_disk(folder / "ours-float32")
     heads = [name for name in ours.pipe_names if name != "attention_backbone"]
     for precision in ("float32", "bfloat16"):
-        changed = {"components.attention_backbone.model.precision": precision}
+        changed = {f"components.{name}.model.precision": precision for name in ours.pipe_names}
         spacy.load(folder / "ours-float32", config=changed).to_disk(folder / f"ours-{precision}")
         spacy.load(folder / f"ours-{precision}", exclude=heads).to_disk(folder / f"backbone-{precision}")
 

@@ -63,11 +63,18 @@ def encoder_block(tok2vec: dict | None = None, **model: Any) -> dict[str, Any]:
 
 
 def add_head(
-    nlp: Language, factory: str, tok2vec: dict | None = None, *, name: str | None = None, pooling: str | None = None, **config
+    nlp: Language,
+    factory: str,
+    tok2vec: dict | None = None,
+    *,
+    name: str | None = None,
+    pooling: str | None = None,
+    precision: str = "float32",
+    **config: Any,
 ) -> Any:
-    """Add one of our heads, without dropout."""
+    """Add one of our heads, in float32 unless told otherwise, and without dropout."""
     architecture = "TextCatHead" if factory == TEXTCAT else "NerHead"
-    model: dict[str, Any] = {"@architectures": f"spacy-attention.{architecture}.v1", "dropout": 0.0}
+    model: dict[str, Any] = {"@architectures": f"spacy-attention.{architecture}.v1", "dropout": 0.0, "precision": precision}
     model["tok2vec"] = tok2vec or LISTENER
     if pooling is not None:
         model["pooling"] = pooling

@@ -114,7 +114,7 @@ class Errors(metaclass=_WithCodes):
     E206 = "Encoder argument '{field}' must be at least {least}, but found {found}. Change it in the encoder's model block."
 
     # 3xx heads
-    E301 = "Pooling must be one of {expected}, but found {found}. Change `pooling` in the classifier's [model] block."
+    E301 = "Head argument '{field}' must be one of {expected}, but found {found}. Change it in the head's model block."
     E302 = (
         "Component '{name}' has no labels: {missing}. Add annotated examples to the training file, call `add_label` before "
         "`nlp.initialize()`, or take the component out of the pipeline."

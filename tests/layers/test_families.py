@@ -93,6 +93,7 @@ def test_long_document_goes_through_windows(nlp, folder):
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_windows_that_share_a_pass_do_not_see_each_other(folder, family, monkeypatch, precision):
     """Rows and gradients are those of windows that are read length by length."""
+    make_doc = spacy.blank("en").make_doc
     texts = [*TEXTS, "one", "one two three", LONG, "thanks a lot"]
     results = []
     for packed in (True, False):
@@ -106,7 +107,7 @@ def test_windows_that_share_a_pass_do_not_see_each_other(folder, family, monkeyp
         model.initialize()
         model.shims[0].module.eval()
         assert can_pack(model.shims[0].transformer) == (family in PACKABLE)
-        docs = [spacy.blank("en").make_doc(text) for text in texts]
+        docs = [make_doc(text) for text in texts]
         predicted = model.predict(docs).rows
         batch, backprop = model.begin_update(docs)
         backprop(numpy.random.default_rng(0).normal(size=batch.rows.shape).astype("float32"))

@@ -219,6 +219,46 @@ def test_unknown_pooling(tiny_checkpoint):
         helpers.add_head(spacy.blank("en"), TEXTCAT, pooling="middle")
 
 
+@pytest.mark.parametrize("factory", HEADS)
+def test_unknown_precision(factory):
+    with pytest.raises(ValueError, match="E301.*'precision'.*auto.*'float16'"):
+        helpers.add_head(spacy.blank("en"), factory, precision="float16")
+
+
+def heads_in(precision, checkpoint):
+    nlp = spacy.blank("en")
+    helpers.add_backbone(nlp, checkpoint)
+    for factory in HEADS:
+        helpers.add_head(nlp, factory, precision=precision)
+    helpers.initialize(nlp)
+    return nlp
+
+
+@pytest.mark.parametrize("factory", HEADS)
+def test_bfloat16_is_close_and_float32_outside(tiny_checkpoint, factory):
+    exact, lower = heads_in("float32", tiny_checkpoint), heads_in("bfloat16", tiny_checkpoint)
+
+    def scores(nlp, is_train):
+        docs = [nlp.get_pipe(BACKBONE)(nlp.make_doc(text)) for text, _, _ in helpers.SENTENCES]
+        Y, _ = nlp.get_pipe(factory).model(docs, is_train)
+        return Y if isinstance(Y, tuple) else (Y,)
+
+    for is_train in (False, True):
+        pairs = list(zip(scores(exact, is_train), scores(lower, is_train), strict=True))
+        assert all(low.dtype == numpy.float32 for _, low in pairs)
+        assert not all(numpy.array_equal(full, low) for full, low in pairs)
+        for full, low in pairs:
+            numpy.testing.assert_allclose(low, full, atol=0.02 * abs(full).max())
+
+
+def test_heads_train_in_bfloat16(tiny_checkpoint):
+    from spacy_attention.training.optimizer import create_adamw
+
+    nlp = heads_in("bfloat16", tiny_checkpoint)
+    totals = helpers.train(nlp, helpers.make_examples(nlp), create_adamw(2e-3), 10)
+    assert totals[-1] < 0.7 * totals[0]
+
+
 def test_cats_of_other_components_stay(trained):
     doc = trained.make_doc(TEXT)
     doc.cats["from elsewhere"] = 0.25

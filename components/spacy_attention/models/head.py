@@ -1,20 +1,40 @@
 """What the two head architectures share: token vectors, packed, into one torch layer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 from thinc.api import Model
+from torch import nn
 
+from ..errors import Errors
 from ..layers.packing import to_ragged
-from ..layers.torch_layer import LayerInput
+from ..layers.precision import PRECISIONS
+from ..layers.torch_layer import LayerInput, torch_layer
 from ..types import Backprop, TokenVectors
 from .tokens import packed_tokens
 from .width import known_width
 
 FeatureFunction = Callable[[list[Doc]], NDArray[numpy.float32]]
+
+
+def head_layer(name: str, build: Callable[..., nn.Module], *, dropout: float, precision: str) -> Model[LayerInput, Any]:
+    """Make the torch layer of a head.
+
+    name (str): of the layer. build (Callable), dropout (float), precision (str): see `torch_layer`.
+    RETURNS (Model): for `head_model`.
+    RAISES (ValueError): E301 for an unknown precision.
+    """
+    check_choice("precision", precision, PRECISIONS)
+    return torch_layer(name, build, component="head", dropout=dropout, precision=precision)
+
+
+def check_choice(field: str, found: str, expected: Iterable[str]) -> None:
+    """field (str): argument of a head. found (str): its value. RAISES (ValueError): E301 if that is none of those expected."""
+    if found not in expected:
+        raise ValueError(Errors.E301.format(field=field, expected=tuple(expected), found=repr(found)))
 
 
 def head_model(
@@ -27,7 +47,7 @@ def head_model(
     """Put a layer on a tok2vec block.
 
     tok2vec (Model): documents in, token vectors out.
-    layer (Model): from `torch_layer`; built by `create_head` once the number of outputs is known.
+    layer (Model): from `head_layer`; built by `create_head` once the number of outputs is known.
     features (Callable | None): gives further columns for the token vectors, (tokens, n_features) float32; not learned.
     n_features (int): how many.
     RETURNS (Model): documents in, the layer's output out. Refs `tok2vec` and `layer`.

@@ -4,15 +4,14 @@ from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from ..layers.torch_layer import torch_layer
 from ..layers.word_case import N_FEATURES, case_features
 from ..nn.heads import TagScores
 from ..types import TokenVectors
-from .head import head_model
+from .head import head_layer, head_model
 
 
 def build_ner_head(
-    tok2vec: Model[list[Doc], TokenVectors], *, case: bool = True, dropout: float = 0.1
+    tok2vec: Model[list[Doc], TokenVectors], *, case: bool = True, dropout: float = 0.1, precision: str = "auto"
 ) -> Model[list[Doc], tuple[Floats2d, Floats2d]]:
     """Score the tags of each token linearly; the chain over them is the component's.
 
@@ -20,8 +19,10 @@ def build_ner_head(
     case (bool): also look at how a word and its neighbours are written: lower, title or upper case. Names depend on it, and an
         uncased checkpoint does not see it.
     dropout (float): on the token vectors, in [0, 1); a training config sets its own.
+    precision (str): as of the backbone.
     RETURNS (Model): documents in; emissions (tokens, nO) float32, documents one after the other, and transitions
         (labels + 1, labels + 1) float32 out. nO is 4 times the number of labels, plus 1.
+    RAISES (ValueError): E301 for an unknown precision.
     """
-    layer = torch_layer("ner-head", TagScores, component="head", dropout=dropout)
+    layer = head_layer("ner-head", TagScores, dropout=dropout, precision=precision)
     return head_model(tok2vec, layer, features=case_features, n_features=N_FEATURES) if case else head_model(tok2vec, layer)

@@ -1,4 +1,7 @@
-"""From the token vectors of a document to one vector, over packed rows."""
+"""From the token vectors of a document to one vector, over packed rows.
+
+Sums are float32 at least: in bfloat16, which has 8 bits, a sum of a few hundred tokens stops growing.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -7,6 +10,11 @@ from torch import Tensor, nn
 def _document_of_row(lengths: Tensor, device: torch.device) -> Tensor:
     lengths = lengths.to(device)
     return torch.repeat_interleave(torch.arange(len(lengths), device=device), lengths)
+
+
+def _sum_by_document(values: Tensor, document: Tensor, documents: int) -> Tensor:
+    wide = values.to(torch.promote_types(values.dtype, torch.float32))
+    return wide.new_zeros(documents, *values.shape[1:]).index_add(0, document, wide)
 
 
 class MeanPooling(nn.Module):
@@ -18,8 +26,8 @@ class MeanPooling(nn.Module):
     def forward(self, rows: Tensor, lengths: Tensor) -> Tensor:
         """rows (Tensor): (tokens, width); lengths (Tensor): (documents,) int64. RETURNS (Tensor): (documents, width)."""
         document = _document_of_row(lengths, rows.device)
-        total = rows.new_zeros(len(lengths), rows.shape[1]).index_add(0, document, rows)
-        return total / lengths.to(rows.device).clamp(min=1)[:, None]
+        total = _sum_by_document(rows, document, len(lengths))
+        return (total / lengths.to(rows.device).clamp(min=1)[:, None]).to(rows.dtype)
 
 
 class MaxPooling(nn.Module):
@@ -49,19 +57,19 @@ class AttentionPooling(nn.Module):
         self.query = nn.Parameter(torch.zeros(width))
 
     def weights(self, rows: Tensor, lengths: Tensor) -> Tensor:
-        """rows (Tensor): (tokens, width). RETURNS (Tensor): (tokens,), summing to 1 within each document."""
+        """rows (Tensor): (tokens, width). RETURNS (Tensor): (tokens,) float32 at least, summing to 1 within each document."""
         scores = rows @ self.query
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         document = _document_of_row(lengths, rows.device)
         top = scores.detach().new_zeros(len(lengths)).scatter_reduce(0, document, scores.detach(), "amax", include_self=False)
         exps = (scores - top[document]).exp()
-        total = exps.new_zeros(len(lengths)).index_add(0, document, exps)
-        return exps / total[document]
+        return exps / _sum_by_document(exps, document, len(lengths))[document]
 
     def forward(self, rows: Tensor, lengths: Tensor) -> Tensor:
         """rows (Tensor): (tokens, width); lengths (Tensor): (documents,) int64. RETURNS (Tensor): (documents, width)."""
         document = _document_of_row(lengths, rows.device)
         weighted = rows * self.weights(rows, lengths)[:, None]
-        return rows.new_zeros(len(lengths), rows.shape[1]).index_add(0, document, weighted)
+        return _sum_by_document(weighted, document, len(lengths)).to(rows.dtype)
 
 
 POOLINGS: dict[str, type[nn.Module]] = {"mean": MeanPooling, "max": MaxPooling, "attention": AttentionPooling}

@@ -29,6 +29,7 @@ DEFAULT_CONFIG = Config().from_str("""
 @architectures = "spacy-attention.NerHead.v1"
 case = true
 dropout = 0.1
+precision = "auto"
 
 [attention_ner.model.tok2vec]
 @architectures = "spacy-attention.Listener.v1"

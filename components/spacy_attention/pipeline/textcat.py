@@ -25,6 +25,7 @@ threshold = 0.5
 @architectures = "spacy-attention.TextCatHead.v1"
 pooling = "mean"
 dropout = 0.1
+precision = "auto"
 
 [attention_textcat.model.tok2vec]
 @architectures = "spacy-attention.Listener.v1"
