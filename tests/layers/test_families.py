@@ -13,6 +13,7 @@ from spacy_attention.layers.hf_shim import CheckpointShim
 from spacy_attention.layers.loading import encoder_part
 from spacy_attention.layers.windows import cut_windows
 from spacy_attention.models.backbone import build_transformer_backbone
+from spacy_attention.nn.prepacked_linear import PrepackedLinear, can_prepack
 from spacy_attention.nn.transformer import PACKABLE, can_pack
 
 from .. import helpers
@@ -122,6 +123,23 @@ def test_windows_that_share_a_pass_do_not_see_each_other(folder, family, monkeyp
         for name, gradient in gradients.items():
             largest = float(expected_gradients[name].abs().max()) + 0.01  # that of the keys' bias is zero but for rounding
             assert float((gradient - expected_gradients[name]).abs().max()) <= 5 * tolerance * largest, name
+
+
+@pytest.mark.skipif(not can_prepack(), reason="this build of torch, or this processor, cannot lay out weights beforehand")
+def test_prepacked_layers_give_the_same_vectors(folder, family, monkeypatch):
+    model = build_transformer_backbone(str(folder), precision="bfloat16", **WINDOW)
+    model.initialize()
+    (shim,) = model.shims
+    docs = list(map(spacy.blank("en").make_doc, TEXTS))
+    packed = model.predict(docs).rows
+    kinds = {type(part) for part in shim._low_precision[1].modules()}
+    # GPT-2 has a class of its own for linear layers.
+    assert (PrepackedLinear in kinds) == (family != "gpt2")
+    monkeypatch.setattr("spacy_attention.layers.shim.can_prepack", lambda: False)
+    shim._low_precision = None
+    numpy.testing.assert_allclose(packed, model.predict(docs).rows, atol=0.1)
+    assert PrepackedLinear not in {type(part) for part in shim._low_precision[1].modules()}
+    assert PrepackedLinear not in {type(part) for part in shim.module.modules()}
 
 
 def test_update_moves_the_weights(nlp):

@@ -14,6 +14,7 @@ from thinc.types import FloatsXd
 from torch import Tensor, nn
 
 from ..errors import Errors
+from ..nn.prepacked_linear import can_prepack, prepack_linears
 from ..types import ParameterKey, TorchOptimizer
 from .float32_attention import Float32Attention
 from .precision import resolve_precision
@@ -172,7 +173,10 @@ class TorchShim(Shim):
         """A copy of the module in a lower precision, made again whenever a weight has changed."""
         version = tuple(version for p in self.module.parameters() for version in (p.data_ptr(), p._version))
         if self._low_precision is None or self._low_precision[0] != version:
-            self._low_precision = (version, copy.deepcopy(self.module).to(dtype).eval())
+            lower = copy.deepcopy(self.module).to(dtype).eval()
+            if self.device.type == "cpu" and can_prepack():
+                prepack_linears(lower)
+            self._low_precision = (version, lower)
         return self._low_precision[1]
 
 
