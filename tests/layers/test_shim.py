@@ -24,7 +24,7 @@ class Net(nn.Module):
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         self.modes.append(self.training)
-        return self.second(self.dropout(self.first(X).tanh()))
+        return self.second(self.dropout(self.first(X.to(self.first.bias.dtype)).tanh()))
 
 
 def make_shim(precision: str = "float32", **sizes) -> TorchShim:
@@ -124,7 +124,7 @@ def test_tuples_in_and_out():
             self.linear = nn.Linear(3, 2)
 
         def forward(self, groups, lengths):
-            return self.linear(groups[0][0]), lengths * 2
+            return self.linear(groups[0][0].to(self.linear.bias.dtype)), lengths * 2
 
     shim = TorchShim(Two, component="head", precision="bfloat16")
     shim.create()

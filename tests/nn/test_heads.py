@@ -17,6 +17,17 @@ def test_class_scores_are_linear_in_the_pooled_vector(pooling):
     torch.testing.assert_close(head(rows, LENGTHS)[1], head.linear.bias)
 
 
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_bfloat16_loses_nothing_in_long_documents(pooling):
+    # A sum kept in bfloat16 would stop at 256 ones, and the mean of 5,000 near 0.05.
+    head = ClassScores(2, 2, pooling).to(torch.bfloat16).eval()
+    torch.nn.init.ones_(head.linear.weight)
+    torch.nn.init.zeros_(head.linear.bias)
+    Y = head(torch.ones(5001, 2), torch.tensor([5000, 1]))
+    assert Y.dtype == torch.bfloat16
+    assert Y.tolist() == [[2.0, 2.0]] * 2
+
+
 def test_tag_scores_are_linear_in_each_token():
     torch.manual_seed(0)
     rows = torch.randn(5, 4)

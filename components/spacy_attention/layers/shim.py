@@ -74,13 +74,14 @@ class TorchShim(Shim):
     def predict(self, *inputs: Any) -> Any:
         """Run the module without gradients and dropout, in the precision of the shim.
 
-        inputs: what the module's forward takes.
+        inputs: what the module's forward takes. They stay float32: only the module knows what it must not round, and a copy of
+            all token vectors of a long document is large. It casts where it multiplies.
         RETURNS: what it returns, every floating tensor as float32.
         """
         dtype = self.dtype
         module = self.module if dtype is torch.float32 else self._lower(dtype)
         with torch.inference_mode():
-            return _map_tensors(_to_float32, module(*_map_tensors(lambda x: _cast(x, dtype), inputs)))
+            return _to_float32(module(*inputs))
 
     def begin_update(self, *inputs: Any, dropout: float | None = None) -> tuple[Any, Callable[..., None]]:
         """Run the module in training mode: float32 weights, under bfloat16 autocast where the precision says so.
@@ -94,7 +95,7 @@ class TorchShim(Shim):
         autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
         attention = Float32Attention() if lower and self.device.type == "cpu" else contextlib.nullcontext()
         with _training(self.module, dropout), autocast, attention:
-            outputs = _map_tensors(_to_float32, self.module(*inputs))
+            outputs = _to_float32(self.module(*inputs))
 
         def backprop(*d_outputs: Tensor) -> None:
             flat = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -212,19 +213,8 @@ def _training(module: nn.Module, dropout: float | None):
         module.train(was_training)
 
 
-def _map_tensors(function: Callable[[Tensor], Tensor], value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return function(value)
-    if type(value) is tuple:  # named ones hold no tensors
-        return tuple(_map_tensors(function, x) for x in value)
-    if isinstance(value, list):
-        return [_map_tensors(function, x) for x in value]
-    return value
-
-
-def _to_float32(x: Tensor) -> Tensor:
-    return x.float() if x.is_floating_point() else x
-
-
-def _cast(x: Tensor, dtype: torch.dtype) -> Tensor:
-    return x.to(dtype) if x.is_floating_point() else x
+def _to_float32(value: Any) -> Any:
+    """What a module returns, floating tensors as float32."""
+    if isinstance(value, tuple):
+        return tuple(map(_to_float32, value))
+    return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value

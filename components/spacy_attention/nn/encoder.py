@@ -107,10 +107,10 @@ class Encoder(nn.Module):
         lengths (Tensor): (documents,) int64; they sum to the number of rows, and may be 0.
         RETURNS (Tensor): (tokens, width).
         """
-        groups = group_rows(lengths, PADDED_ROWS)
+        groups, dtype = group_rows(lengths, PADDED_ROWS), next(self.blocks.parameters()).dtype
         if not groups:
-            return self.project(rows)
-        encoded = [self.encode_group(rows[members], group_lengths) for members, group_lengths in groups]
+            return self.project(rows.to(dtype))
+        encoded = [self.encode_group(rows[members].to(dtype), group_lengths) for members, group_lengths in groups]
         order = torch.argsort(torch.cat([members for members, _ in groups]))
         return torch.cat(encoded)[order]
 

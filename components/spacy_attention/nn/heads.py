@@ -23,7 +23,7 @@ class ClassScores(nn.Module):
 
     def forward(self, rows: Tensor, lengths: Tensor) -> Tensor:
         """rows (Tensor): (tokens, width); lengths (Tensor): (documents,). RETURNS (Tensor): (documents, classes) logits."""
-        return self.linear(self.dropout(self.pooling(rows, lengths)))
+        return self.linear(self.dropout(self.pooling(rows, lengths)).to(self.linear.bias.dtype))
 
 
 class TagScores(nn.Module):
@@ -46,9 +46,10 @@ class TagScores(nn.Module):
         rows (Tensor): (tokens, width) token vectors. columns (Tensor | None): (tokens, n) further features; `width` counts them.
         RETURNS (tuple): emissions (tokens, tags) and transitions (states, states).
         """
+        rows = rows.to(self.linear.bias.dtype)
         if columns is None:
             return self.linear(self.dropout(rows)), self.transitions
         # Two products instead of one over the concatenation, which would be a copy of all token vectors.
         width = rows.shape[1]
         scores = linear(self.dropout(rows), self.linear.weight[:, :width], self.linear.bias)
-        return scores + linear(self.dropout(columns), self.linear.weight[:, width:]), self.transitions
+        return scores + linear(self.dropout(columns.to(rows.dtype)), self.linear.weight[:, width:]), self.transitions

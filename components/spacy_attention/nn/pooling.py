@@ -1,6 +1,7 @@
 """From the token vectors of a document to one vector, over packed rows.
 
-Sums are float32 at least: in bfloat16, which has 8 bits, a sum of a few hundred tokens stops growing.
+The vectors stay float32 here, whatever the precision of the rest: a sum in bfloat16, which has 8 bits, stops growing after a few hundred
+tokens.
 """
 
 import torch
@@ -12,11 +13,6 @@ def _document_of_row(lengths: Tensor, device: torch.device) -> Tensor:
     return torch.repeat_interleave(torch.arange(len(lengths), device=device), lengths)
 
 
-def _sum_by_document(values: Tensor, document: Tensor, documents: int) -> Tensor:
-    wide = values.to(torch.promote_types(values.dtype, torch.float32))
-    return wide.new_zeros(documents, *values.shape[1:]).index_add(0, document, wide)
-
-
 class MeanPooling(nn.Module):
     """The mean of a document's token vectors; zeros for an empty document."""
 
@@ -26,8 +22,8 @@ class MeanPooling(nn.Module):
     def forward(self, rows: Tensor, lengths: Tensor) -> Tensor:
         """rows (Tensor): (tokens, width); lengths (Tensor): (documents,) int64. RETURNS (Tensor): (documents, width)."""
         document = _document_of_row(lengths, rows.device)
-        total = _sum_by_document(rows, document, len(lengths))
-        return (total / lengths.to(rows.device).clamp(min=1)[:, None]).to(rows.dtype)
+        total = rows.new_zeros(len(lengths), rows.shape[1]).index_add(0, document, rows)
+        return total / lengths.to(rows.device).clamp(min=1)[:, None]
 
 
 class MaxPooling(nn.Module):
@@ -57,19 +53,20 @@ class AttentionPooling(nn.Module):
         self.query = nn.Parameter(torch.zeros(width))
 
     def weights(self, rows: Tensor, lengths: Tensor) -> Tensor:
-        """rows (Tensor): (tokens, width). RETURNS (Tensor): (tokens,) float32 at least, summing to 1 within each document."""
-        scores = rows @ self.query
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        """rows (Tensor): (tokens, width). RETURNS (Tensor): (tokens,), summing to 1 within each document."""
+        # Not `@`, which autocast would turn into bfloat16.
+        scores = torch.mv(rows, self.query.to(rows.dtype))
         document = _document_of_row(lengths, rows.device)
         top = scores.detach().new_zeros(len(lengths)).scatter_reduce(0, document, scores.detach(), "amax", include_self=False)
         exps = (scores - top[document]).exp()
-        return exps / _sum_by_document(exps, document, len(lengths))[document]
+        total = exps.new_zeros(len(lengths)).index_add(0, document, exps)
+        return exps / total[document]
 
     def forward(self, rows: Tensor, lengths: Tensor) -> Tensor:
         """rows (Tensor): (tokens, width); lengths (Tensor): (documents,) int64. RETURNS (Tensor): (documents, width)."""
         document = _document_of_row(lengths, rows.device)
         weighted = rows * self.weights(rows, lengths)[:, None]
-        return _sum_by_document(weighted, document, len(lengths)).to(rows.dtype)
+        return rows.new_zeros(len(lengths), rows.shape[1]).index_add(0, document, weighted)
 
 
 POOLINGS: dict[str, type[nn.Module]] = {"mean": MeanPooling, "max": MaxPooling, "attention": AttentionPooling}
