@@ -85,6 +85,12 @@ def test_subclasses_and_empty_layers_stay():
     assert [type(part) for part in (module[0], module[1][0], module[2])] == [Other, PrepackedLinear, nn.Linear]
 
 
+def test_trying_it_out_draws_no_random_numbers():
+    state = torch.random.get_rng_state()
+    assert can_prepack.__wrapped__()
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
 def test_torch_without_the_operations(monkeypatch):
     class Missing:
         @property

@@ -45,8 +45,10 @@ class PrepackedLinear(nn.Module):
 @functools.cache
 def can_prepack() -> bool:
     """RETURNS (bool): whether this build of torch has the operations, and the processor takes them."""
+    # Without random values: drawing them would change what a training draws later.
+    probe = nn.utils.skip_init(nn.Linear, 16, 16, dtype=torch.bfloat16)
     try:
-        PrepackedLinear(nn.Linear(16, 16, dtype=torch.bfloat16), "gelu")(torch.zeros(1, 16, dtype=torch.bfloat16))
+        PrepackedLinear(probe, "gelu")(torch.zeros(1, 16, dtype=torch.bfloat16))
     except (AttributeError, RuntimeError):
         return False
     return True
