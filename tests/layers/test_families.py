@@ -11,9 +11,10 @@ from spacy_attention.layers import backbone
 from spacy_attention.layers.grouping import Passes
 from spacy_attention.layers.hf_shim import CheckpointShim
 from spacy_attention.layers.loading import encoder_part
+from spacy_attention.layers.precision import has_native_bfloat16
 from spacy_attention.layers.windows import cut_windows
 from spacy_attention.models.backbone import build_transformer_backbone
-from spacy_attention.nn.prepacked_linear import PrepackedLinear, can_prepack
+from spacy_attention.nn.prepacked_linear import PrepackedLinear
 from spacy_attention.nn.transformer import PACKABLE, can_pack
 
 from .. import helpers
@@ -125,7 +126,7 @@ def test_windows_that_share_a_pass_do_not_see_each_other(folder, family, monkeyp
             assert float((gradient - expected_gradients[name]).abs().max()) <= 5 * tolerance * largest, name
 
 
-@pytest.mark.skipif(not can_prepack(), reason="this build of torch, or this processor, cannot lay out weights beforehand")
+@pytest.mark.skipif(not has_native_bfloat16(torch.device("cpu")), reason="a processor without native bfloat16")
 def test_prepacked_layers_give_the_same_vectors(folder, family, monkeypatch):
     model = build_transformer_backbone(str(folder), precision="bfloat16", **WINDOW)
     model.initialize()

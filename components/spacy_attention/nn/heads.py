@@ -50,6 +50,6 @@ class TagScores(nn.Module):
         if columns is None:
             return self.linear(self.dropout(rows)), self.transitions
         # Two products instead of one over the concatenation, which would be a copy of all token vectors.
-        width = rows.shape[1]
-        scores = linear(self.dropout(rows), self.linear.weight[:, :width], self.linear.bias)
-        return scores + linear(self.dropout(columns.to(rows.dtype)), self.linear.weight[:, width:]), self.transitions
+        weight, width = self.linear.weight, rows.shape[1]
+        scores = linear(self.dropout(rows), weight[:, :width], self.linear.bias)
+        return scores + linear(self.dropout(columns.to(rows.dtype)), weight[:, width:]), self.transitions
