@@ -69,9 +69,14 @@ class AttentionEncoder(SharedComponent, TrainablePipe):
         return to_ragged().predict(self.model.predict(list(docs)))
 
     def set_annotations(self, docs: Sequence[Doc], scores: Ragged) -> None:
-        """docs (Sequence[Doc]): get their rows as `doc.tensor`. scores (Ragged): from `predict`."""
+        """Write `doc.tensor`.
+
+        docs (Sequence[Doc]): get rows of their own: a view would keep the whole batch in memory for as long as one of its documents
+            lives.
+        scores (Ragged): from `predict`.
+        """
         for doc, rows in zip(docs, unpack(self.model, scores), strict=True):
-            doc.tensor = rows
+            doc.tensor = rows if len(docs) == 1 else rows.copy()
 
     def read_vectors(self, docs: list[Doc]) -> Ragged:
         """Pack the vectors stored on documents, for a listener.
