@@ -153,7 +153,7 @@ class Recorder:
         self._component = ""
 
     def collect_parameter(self, key: Any, parameter: Any) -> None:
-        self.gradients[f"{self._component}/{key.name}"] = parameter.grad.detach().numpy().copy()
+        self.gradients[f"{self._component}/{key.name}"] = parameter.grad.to_dense().detach().numpy().copy()
         parameter.grad = None
 
     def step(self) -> None:

@@ -3,7 +3,6 @@
 import numpy
 import pytest
 import spacy
-from thinc.api import fix_random_seed
 
 from spacy_attention.training.optimizer import create_adamw
 
@@ -75,9 +74,9 @@ def test_sourced_with_the_backbone(trained):
     for name in trained.pipe_names:
         nlp.add_pipe(name, source=trained)
     assert stock_outputs(nlp) == stock_outputs(trained)
-    fix_random_seed(0)  # of dropout: what is trained already has little left to learn
-    losses = helpers.train(nlp, stock_examples(nlp), create_adamw(1e-3), 8)
-    assert losses[-1] < losses[0]
+    # Long enough for spaCy's parser, which explores at random: in a few steps its loss may well rise.
+    losses = helpers.train(nlp, stock_examples(nlp), create_adamw(3e-3), 16)
+    assert losses[-1] < 0.8 * losses[0]
 
 
 def test_sourced_in_a_config_frozen_beside_a_new_head(trained, tmp_path):

@@ -50,27 +50,30 @@ def test_windows_of_a_batch_are_those_of_its_documents(tokenizer):
     assert layout.windows.owner.tolist() == [0, 0, 2, 2, 2, 3, 3, 4, 4, 5]
 
 
-@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize(("packed", "multiple"), [(True, 1), (True, 8), (False, 8)])
 @pytest.mark.parametrize("budget", [1, 12, 1000])
 @pytest.mark.parametrize("special", [SpecialIds([BEGIN], [END], PAD), SpecialIds([], [], PAD), SpecialIds([], [END], PAD)])
-def test_every_row_comes_from_its_piece_and_every_window_is_wrapped(tokenizer, budget, special, packed):
+def test_every_row_comes_from_its_piece_and_every_window_is_wrapped(tokenizer, budget, special, packed, multiple):
     layout = layout_of(tokenizer, TEXTS)
     found = numpy.full(int(layout.n_rows.sum()), -1)
     windows = []
-    passes = Passes(longest=6, budget=budget, packed=packed, block_cost=2, crooked_cost=0.5)
+    passes = Passes(longest=6, budget=budget, packed=packed, block_cost=2, crooked_cost=0.5, multiple=multiple)
     for ids, mask, positions, source, target, blocks, _ in make_micro_batches(layout, special, passes):
-        assert ids.size <= budget or sum(block.windows for block in blocks) == 1
+        n_cells = sum(block.cells for block in blocks)
+        assert n_cells <= budget or sum(block.windows for block in blocks) == 1
         assert packed or len(blocks) == 1
         found[target] = ids[source]
         start = 0
         for block in blocks:
-            end = start + block.windows * block.length
+            end = start + block.cells
             rows, kept, columns = (x[start:end].reshape(block[:2]) for x in (ids, mask.astype(bool), positions))
             assert block.padded == (not kept.all())
             assert (columns == numpy.arange(block.length)).all()
             windows.extend(row[k].tolist() for row, k in zip(rows, kept, strict=True))
             start = end
-        assert start == len(ids)
+        assert start == n_cells
+        assert len(ids) == len(mask) == len(positions) == (-(-n_cells // multiple) * multiple if packed else n_cells)
+        assert not mask[n_cells:].any()
         assert (ids[mask == 0] == PAD).all()
     first = special.before[0] if special.before else None
     empty = first or (special.after or [PAD])[0]

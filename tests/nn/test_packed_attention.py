@@ -42,6 +42,19 @@ def test_gradients_come_back_from_every_window(mask):
     assert not row.grad[:, :, ~wanted].any()
 
 
+def test_what_stands_behind_the_blocks_is_left_out(mask):
+    row, blocks = random_row().requires_grad_(), BLOCKS[:2]
+    filled = sum(block.cells for block in blocks)
+    with PackedAttention(blocks, mask):
+        found = scaled_dot_product_attention(row, row, row)
+    with PackedAttention(blocks, mask[:filled]):
+        expected = scaled_dot_product_attention(*[row[:, :, :filled]] * 3)
+    torch.testing.assert_close(found[:, :, :filled], expected, atol=1e-6, rtol=0)
+    assert not found[:, :, filled:].any()
+    found.sum().backward()
+    assert not row.grad[:, :, filled:].any()
+
+
 def test_options_are_handed_on(mask):
     row = random_row()
     with PackedAttention([Block(1, CELLS, False)], mask):

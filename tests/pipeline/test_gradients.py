@@ -198,7 +198,7 @@ def test_hand_written_loop_gives_each_gradient_once(make_nlp, order):
 
     class Log(helpers.Recorder):
         def collect_parameter(self, key, parameter):
-            seen[-1][key.component, key.name] = parameter.grad.detach().numpy().copy()
+            seen[-1][key.component, key.name] = parameter.grad.to_dense().detach().numpy().copy()
             parameter.grad = None
 
     for _ in range(3):

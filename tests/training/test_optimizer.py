@@ -281,3 +281,33 @@ def test_accumulated_gradients_are_one_step():
         pipeline.thinc.finish_update(optimizer)
         optimizer.step_schedules()
     assert_same(parts.values(), whole.values())
+
+
+def test_sparse_gradients_of_a_table_equal_dense_ones():
+    """Rows move on by their momentum after the batch that touched them, also those that no later batch touches."""
+    ends = []
+    for sparse in (True, False):
+        torch.manual_seed(0)
+        table, other = nn.Embedding(6, 3, sparse=sparse), nn.Parameter(torch.zeros(2))
+        optimizer = create_adamw(0.05, weight_decay=0.1)
+        for ids in ([0, 1, 1], [4], [0, 4], [2]):
+            (table(torch.tensor(ids)).square().sum() * 3 + other.sum()).backward()
+            assert table.weight.grad.is_sparse is sparse
+            optimizer.collect_parameter(ParameterKey(1, "table", "backbone", 0), table.weight)
+            optimizer.collect_parameter(ParameterKey(2, "other", "head", 0), other)
+            optimizer.step_schedules()
+            assert table.weight.grad is None
+        ends.append((table.weight.detach(), other.detach()))
+    torch.testing.assert_close(ends[0], ends[1], atol=1e-6, rtol=0)
+
+
+def test_a_sparse_gradient_goes_to_thinc_as_a_dense_one():
+    moved = []
+    for sparse in (True, False):
+        torch.manual_seed(0)
+        shim = TorchShim(lambda sparse=sparse: nn.Embedding(4, 2, sparse=sparse), component="backbone")
+        shim.create()
+        shim.module(torch.tensor([1, 1, 3])).sum().backward()
+        shim.finish_update(registry.optimizers.get("Adam.v1")(0.1))
+        moved.append(shim.module.weight.detach())
+    torch.testing.assert_close(moved[0], moved[1])

@@ -109,7 +109,8 @@ def passes_for(shim: CheckpointShim, longest: int, budget: int) -> Passes:
     # MiniLM on 2 cores with AMX: a pass of its own costs about 14 ms, a further block in a pass less than 1; a piece 24 microseconds
     # in bfloat16, 80 in float32, of them attention a quarter and a tenth.
     if shim.dtype is torch.bfloat16:
-        return Passes(longest, budget, packed, 32 if packed else 512, 0.15)
+        # For each new number of pieces oneDNN makes new code, 25 milliseconds for an update, so there must not be too many of them.
+        return Passes(longest, budget, packed, 32 if packed else 512, 0.15, multiple=32)
     return Passes(longest, budget, packed, 8 if packed else 128, 0.04)
 
 

@@ -39,6 +39,7 @@ class Passes(NamedTuple):
     packed (bool): windows of several lengths go through together, each padded to the longest of its block only.
     block_cost (float): time that one more block takes, in time for one piece; a block is a pass where passes are not packed.
     crooked_cost (float): share of its time that a piece takes longer where the length of windows is no multiple of `ALIGNED`.
+    multiple (int): a packed pass is filled up with padding to a multiple of this many pieces, beyond the budget if need be.
     """
 
     longest: int
@@ -46,6 +47,7 @@ class Passes(NamedTuple):
     packed: bool
     block_cost: float
     crooked_cost: float
+    multiple: int = 1
 
 
 class Group(NamedTuple):

@@ -10,6 +10,7 @@ from thinc.api import get_torch_default_device
 from transformers import PreTrainedTokenizerFast
 
 from ..errors import Errors
+from ..nn.dropout import replace_dropouts
 from ..nn.hidden_states import choose_states
 from ..nn.transformer import WindowedTransformer, first_position
 from .float32_attention import checkpoint_contexts
@@ -118,8 +119,11 @@ class CheckpointShim(TorchShim):
         self._config = transformer.config
         self._tokenizer = tokenizer
         part = encoder_part(transformer).float()
+        replace_dropouts(part)
         if self.gradient_checkpointing:
             part.gradient_checkpointing_enable({"use_reentrant": False, "context_fn": checkpoint_contexts})
+        # On a GPU zeros cost nothing, but the rows of a sparse gradient would have to be waited for.
+        part.get_input_embeddings().sparse = get_torch_default_device().type == "cpu"
         states = choose_states(self.layer, getattr(part.config, "num_hidden_layers", 0))
         self._model = WindowedTransformer(part, states).to(get_torch_default_device()).eval()
         if self.frozen_layers:

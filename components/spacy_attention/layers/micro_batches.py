@@ -15,7 +15,7 @@ Ints = NDArray[numpy.int64]
 
 
 class MicroBatch(NamedTuple):
-    """One forward pass. Its windows stand one after the other, in blocks of one length each.
+    """One forward pass. Its windows stand one after the other, in blocks of one length each; behind them there may be padding.
 
     ids (Ints): (cells,) piece ids, special ones included, padded.
     mask (Ints): (cells,) 1 = a piece, 0 = padding.
@@ -61,7 +61,9 @@ def make_micro_batches(layout: Layout, special: SpecialIds, passes: Passes) -> l
         target = rows[start:end]
         source = first_cell[window_of_row[target]] + column_of_row[target]
         members = numpy.concatenate([group.members for group in groups])
-        cells = _fill(groups, first_cell, layout, ids, special)
+        n_cells = sum(len(group.members) * group.length for group in groups)
+        n_filled = -(-n_cells // passes.multiple) * passes.multiple if passes.packed else n_cells
+        cells = _fill(groups, n_filled, first_cell, layout, ids, special)
         batches.append(MicroBatch(*cells, source, target, _blocks(groups, lengths), members))
     return batches
 
@@ -80,18 +82,22 @@ def _rows(layout: Layout, n_before: int) -> tuple[Ints, Ints]:
     return window, column
 
 
-def _fill(groups: list[Group], first_cell: Ints, layout: Layout, ids: Ints, special: SpecialIds) -> tuple[Ints, Ints, Ints]:
+def _fill(
+    groups: list[Group], n_cells: int, first_cell: Ints, layout: Layout, ids: Ints, special: SpecialIds
+) -> tuple[Ints, Ints, Ints]:
     """Ids, mask and positions of one pass."""
     members = numpy.concatenate([group.members for group in groups])
     cells, n_pieces, n_before = first_cell[members], layout.windows.lengths[members], len(special.before)
-    positions = numpy.concatenate([numpy.tile(numpy.arange(g.length), len(g.members)) for g in groups])
-    padded = numpy.full(len(positions), special.pad, dtype="int64")
+    counted = numpy.concatenate([numpy.tile(numpy.arange(g.length), len(g.members)) for g in groups])
+    positions = numpy.zeros(n_cells, dtype="int64")
+    positions[: len(counted)] = counted
+    padded = numpy.full(n_cells, special.pad, dtype="int64")
     for i, piece in enumerate(special.before):
         padded[cells + i] = piece
     padded[expand_ranges(cells + n_before, n_pieces)] = ids[expand_ranges(layout.windows.starts[members], n_pieces)]
     for i, piece in enumerate(special.after):
         padded[cells + n_before + n_pieces + i] = piece
-    mask = numpy.zeros(len(positions), dtype="int64")
+    mask = numpy.zeros(n_cells, dtype="int64")
     mask[expand_ranges(cells, numpy.maximum(n_pieces + n_before + len(special.after), 1))] = 1
     return padded, mask, positions
 

@@ -120,7 +120,7 @@ class TorchShim(Shim):
             if isinstance(optimizer, TorchOptimizer):
                 optimizer.collect_parameter(key, parameter)
                 continue
-            weights, gradient = torch2xp(parameter.data), torch2xp(parameter.grad)
+            weights, gradient = torch2xp(parameter.data), torch2xp(parameter.grad.to_dense())
             weights, _ = optimizer((self.id, key.name), cast(FloatsXd, weights), cast(FloatsXd, gradient))
             parameter.data = xp2torch(weights, device=parameter.device)
             # Thinc changes the array behind torch's back; the low-precision copy must see that there was a change.

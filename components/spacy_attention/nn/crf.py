@@ -8,49 +8,20 @@ the chain keeps two sets of scores per token and never builds the full matrix:
     inside (K):   an entity of label x is open after this token
 
 A document starts as if after O, and must end free. Emissions are normalised per token first; that changes no probability of a
-tag sequence, and keeps every score near zero, so that long documents lose no precision.
+tag sequence, and keeps every score near zero.
 """
 
-from typing import NamedTuple
+from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 
+from .chain import FLOOR, TINY, Floats, Tags, matmul, split_tags, walk_back, walk_forward
 from .time_major import time_major
 
 # Stands for log(0): far below any score, and still finite, so that gradients stay numbers.
 NEVER = -1e9
-
-
-class Steps(NamedTuple):
-    """Scores of the tags, one tensor per time: (documents at that time,) for O, (documents at that time, labels) for the others."""
-
-    outside: tuple[Tensor, ...]
-    begin: tuple[Tensor, ...]
-    inside: tuple[Tensor, ...]
-    last: tuple[Tensor, ...]
-    unit: tuple[Tensor, ...]
-
-
-def split_steps(scores: Tensor, active: list[int]) -> Steps:
-    """Take scores apart once: the gradient of an index into all of time would be as long as time, at each step again.
-
-    scores (Tensor): (tokens, tags), in the order of `time_major`.
-    active (list[int]): documents at each time.
-    RETURNS (Steps): views.
-    """
-    labels = (scores.shape[1] - 1) // 4
-    begin, inside, last, unit = scores[:, 1:].split(labels, dim=1)
-    return Steps(*(part.split(active) for part in (scores[:, 0], begin, inside, last, unit)))
-
-
-def log_matmul(scores: Tensor, transitions: Tensor) -> Tensor:
-    """log(exp(scores) @ exp(transitions)) without overflow.
-
-    scores (Tensor): (documents, n). transitions (Tensor): (n, m), moderate values. RETURNS (Tensor): (documents, m).
-    """
-    top = scores.detach().amax(-1, keepdim=True)
-    return ((scores - top).exp() @ transitions.exp()).log() + top
 
 
 def log_partition(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
@@ -59,25 +30,67 @@ def log_partition(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> Te
     emissions (Tensor): (tokens, tags); only differences within a row count. A column of `NEVER` rules a tag out.
     lengths (Tensor): (documents,) int64, may hold zeros.
     transitions (Tensor): (labels + 1, labels + 1); [i, j] is the score of j (0: O, x: an entity of label x) after i.
-    RETURNS (Tensor): (documents,), with each token's emissions normalised to sum to 1; 0 for an empty document.
+    RETURNS (Tensor): (documents,), with each token's emissions normalised to sum to 1; 0 for an empty document; near `NEVER` times
+        its length for one in which no valid sequence is left.
     """
     if not len(emissions):
         return emissions.new_zeros(len(lengths)) + 0.0 * transitions.sum()
-    rows, active, order = time_major(lengths.to(emissions.device))
-    steps = split_steps(emissions.log_softmax(-1)[rows], active)
-    free = emissions.new_full((len(lengths), len(transitions)), NEVER)
-    free[:, 0] = 0.0
-    inside = torch.full_like(free[:, 1:], NEVER)
-    ended = []
-    for n, outside, begin, goes_on, last, unit in zip(active, *steps, strict=True):
-        ended.append(free[n:])
-        enter, inside = log_matmul(free[:n], transitions), inside[:n]
-        closed = torch.logaddexp(inside + last, enter[:, 1:] + unit)
-        inside = torch.logaddexp(inside + goes_on, enter[:, 1:] + begin)
-        free = torch.cat([(enter[:, 0] + outside)[:, None], closed], dim=1)
-    ended.append(free)
-    totals = torch.cat(ended[::-1]).logsumexp(-1)
-    return torch.zeros_like(totals).index_copy(0, order, totals)
+    return _LogPartition.apply(emissions.log_softmax(-1), lengths, transitions)
+
+
+class _LogPartition(torch.autograd.Function):
+    """Its gradient is known: of an emission the probability of the tag, of a transition how often it is expected.
+
+    On the host, whatever the device of the scores: a long document is many tiny steps. See `chain.py`.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
+        """scores (Tensor): (tokens, tags), normalised. RETURNS (Tensor): (documents,)."""
+        rows, active, order = time_major(lengths.cpu())
+        logs = scores.detach().cpu().double()[rows]
+        steps = transitions.detach().cpu().double().clamp(min=FLOOR, max=-FLOOR).exp().numpy()
+        tags = split_tags(logs.clamp(min=FLOOR).exp().masked_fill_(logs < NEVER / 2, 0.0).numpy())
+        before, sums, ends = walk_forward(tags, active, len(lengths), steps)
+        behind, _ = walk_back(tags, active, len(lengths), steps)
+        ctx.marginals, ctx.entered = _marginals(tags, before, behind, steps)
+        ctx.before, ctx.steps, ctx.rows, ctx.lengths = before[:, : len(steps)], steps, rows, lengths.cpu()
+        document = torch.repeat_interleave(torch.arange(len(lengths)), ctx.lengths)[rows]
+        totals = torch.zeros(len(lengths), dtype=torch.float64).index_copy_(0, order, _log(ends))
+        return totals.index_add_(0, document, _log(sums)).to(scores)
+
+    @staticmethod
+    def backward(ctx: Any, d_totals: Tensor) -> tuple[Tensor, None, Tensor]:
+        """d_totals (Tensor): (documents,). RETURNS (tuple): gradients of scores and transitions."""
+        weights = torch.repeat_interleave(d_totals.cpu().double(), ctx.lengths)[ctx.rows, None]
+        d_scores = torch.empty(ctx.marginals.shape, dtype=torch.float64)
+        d_scores[ctx.rows] = weights * torch.from_numpy(ctx.marginals)
+        d_transitions = matmul(ctx.before.T, weights.numpy() * ctx.entered) * ctx.steps
+        return d_scores.to(d_totals), None, torch.from_numpy(d_transitions).to(d_totals)
+
+
+def _log(sums: Floats) -> Tensor:
+    """Logarithms, `NEVER` of zero."""
+    return torch.from_numpy(numpy.where(sums > 0, numpy.log(numpy.maximum(sums, TINY)), NEVER))
+
+
+def _marginals(tags: Tags, before: Floats, behind: Floats, steps: Floats) -> tuple[Floats, Floats]:
+    """What the two walks say of each token.
+
+    RETURNS (tuple): the probability of each tag, (tokens, tags); and what the probabilities of the steps to O and to an entity of
+        each label are made of, (tokens, labels + 1): times the share of the state before the token, times the step.
+    """
+    n_free = len(steps)
+    ends, goes_on = behind[:, 1:n_free], behind[:, n_free:]
+    came, inside = matmul(before[:, :n_free], steps), before[:, n_free:]
+    outside = tags.outside * behind[:, 0]
+    unit, begin = tags.unit_begin[:, 0] * ends, tags.unit_begin[:, 1] * goes_on
+    last, middle = tags.last_inside[:, 0] * ends, tags.last_inside[:, 1] * goes_on
+    entered = numpy.concatenate([outside[:, None], unit + begin], axis=1)
+    weights = [came[:, :1] * outside[:, None], came[:, 1:] * begin, inside * middle, inside * last, came[:, 1:] * unit]
+    marginals = numpy.concatenate(weights, axis=1)
+    total = numpy.maximum(marginals.sum(1, keepdims=True), TINY)
+    return marginals / total, entered / total
 
 
 def negative_log_likelihood(emissions: Tensor, lengths: Tensor, transitions: Tensor, allowed: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from .attention import MultiHeadAttention
+from .dropout import Dropout
 from .packing import group_rows, pad_rows, unpad_rows
 from .positions import POSITIONS
 
@@ -51,7 +52,7 @@ class FeedForward(nn.Sequential):
         super().__init__()
         self.project_in = nn.Linear(width, ff_width)
         self.activation = ACTIVATIONS[activation]()
-        self.dropout = nn.Dropout(0.0)
+        self.dropout = Dropout(0.0)
         self.project_out = nn.Linear(ff_width, width)
 
 
@@ -65,7 +66,7 @@ class Block(nn.Module):
         self.feed_forward = FeedForward(sizes.width, sizes.ff_width, sizes.activation)
         self.attention_norm = nn.LayerNorm(sizes.width)
         self.feed_forward_norm = nn.LayerNorm(sizes.width)
-        self.dropout = nn.Dropout(0.0)
+        self.dropout = Dropout(0.0)
 
     def start_as_identity(self) -> None:
         """Set the output projections of both branches to zero."""
@@ -90,7 +91,7 @@ class Encoder(nn.Module):
         same_width = sizes.input_width == sizes.width
         self.project = nn.Identity() if same_width else nn.Linear(sizes.input_width, sizes.width)
         self.positions = POSITIONS[sizes.positions](sizes.width)
-        self.dropout = nn.Dropout(0.0)
+        self.dropout = Dropout(0.0)
         blocks = [Block(sizes) for _ in range(sizes.depth)]
         self.blocks = nn.ModuleList(blocks)
         final_norm = sizes.norm == "pre" and not sizes.identity

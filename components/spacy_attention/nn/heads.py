@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from .dropout import Dropout
 from .pooling import POOLINGS
 
 
@@ -18,7 +19,7 @@ class ClassScores(nn.Module):
     def __init__(self, width: int, classes: int, pooling: str):
         super().__init__()
         self.pooling = POOLINGS[pooling](width)
-        self.dropout = nn.Dropout(0.0)
+        self.dropout = Dropout(0.0)
         self.linear = nn.Linear(width, classes)
 
     def forward(self, rows: Tensor, lengths: Tensor) -> Tensor:
@@ -36,7 +37,7 @@ class TagScores(nn.Module):
 
     def __init__(self, width: int, tags: int, states: int):
         super().__init__()
-        self.dropout = nn.Dropout(0.0)
+        self.dropout = Dropout(0.0)
         self.linear = nn.Linear(width, tags)
         self.transitions = nn.Parameter(torch.zeros(states, states))
 

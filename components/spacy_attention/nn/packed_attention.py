@@ -26,11 +26,16 @@ class Block(NamedTuple):
     length: int
     padded: bool
 
+    @property
+    def cells(self) -> int:
+        """Pieces in all, padding included."""
+        return self.windows * self.length
+
 
 class PackedAttention(TorchFunctionMode):
     """Within this context attention over a row of all windows stays within each window.
 
-    blocks (list[Block]): that the row consists of, in order.
+    blocks (list[Block]): that the row consists of, in order; what comes behind them looks at nothing, and nothing at it.
     mask (Tensor): (cells,) 1 = a piece, 0 = padding.
     """
 
@@ -39,6 +44,8 @@ class PackedAttention(TorchFunctionMode):
         self.blocks = blocks
         self.mask = mask
         self._biases: list[Tensor | None] = []
+        sizes = [block.cells for block in blocks]
+        self._sizes = [*sizes, len(mask) - sum(sizes)]
 
     def __torch_function__(
         self, func: Callable, types: Iterable[type], args: tuple = (), kwargs: dict[str, Any] | None = None
@@ -52,20 +59,20 @@ class PackedAttention(TorchFunctionMode):
         """query, key, value (Tensor): (1, heads, cells, width). RETURNS (Tensor): (1, heads, cells, width)."""
         if not self._biases:
             self._biases = self._make_biases(query.dtype)
-        outputs, start = [], 0
-        for block, bias in zip(self.blocks, self._biases, strict=True):
-            end = start + block.windows * block.length
-            q, k, v = (x[0, :, start:end].unflatten(1, block[:2]).transpose(0, 1) for x in (query, key, value))
+        outputs = []
+        # Split once: the gradient of a slice would be as long as the row, for each block again.
+        parts = (x[0].transpose(0, 1).split(self._sizes) for x in (query, key, value))
+        for block, bias, *rows in zip(self.blocks, self._biases, *parts, strict=False):
+            q, k, v = (x.unflatten(0, block[:2]).transpose(1, 2) for x in rows)
             output = scaled_dot_product_attention(q, k, v, attn_mask=bias, **options)
             outputs.append(output.transpose(1, 2).flatten(0, 1))
-            start = end
+        outputs.append(query.new_zeros(self._sizes[-1], *outputs[0].shape[1:]))
         return torch.cat(outputs).transpose(0, 1)[None]
 
     def _make_biases(self, dtype: torch.dtype) -> list[Tensor | None]:
         """Per block what is added to its scores, (windows, 1, length, length), very low at padding; None where there is none."""
-        sizes = [block.windows * block.length for block in self.blocks]
         biases: list[Tensor | None] = []
-        for block, mask in zip(self.blocks, self.mask.split(sizes), strict=True):
+        for block, mask in zip(self.blocks, self.mask.split(self._sizes), strict=False):
             bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(mask == 0, torch.finfo(dtype).min)
             shape = (block.windows, 1, 1, block.length)
             biases.append(bias.view(shape).expand(-1, -1, block.length, -1) if block.padded else None)

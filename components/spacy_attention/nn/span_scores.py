@@ -1,23 +1,13 @@
-"""The exact probability that a chain gives to any labelled span, by one forward and one backward pass (Rabiner 1989, section III).
-
-In NumPy and in probabilities, scaled to sum to 1 at each step (his section V.A): the arrays of a step are so small that what counts
-is the cost of a call, and a step without exponentials and logarithms is a few times cheaper.
-"""
+"""The exact probability that a chain gives to any labelled span, from one walk along it and one back."""
 
 from typing import NamedTuple
 
 import numpy
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from .chain import FLOOR, Floats, matmul, split_tags, walk_back, walk_forward
 from .time_major import time_major
-
-Floats = NDArray[numpy.float64]
-
-# Log-probabilities of tags below this are raised to it, those of ruled-out tags too, and transitions are kept within it of zero. Then
-# no step can underflow to zero as a whole, and what is raised stays far below anything that a probability shows.
-FLOOR = -200.0
 
 
 class SpanScores(NamedTuple):
@@ -37,17 +27,6 @@ class SpanScores(NamedTuple):
     total: Tensor
 
 
-class _Tags(NamedTuple):
-    """Probabilities of the tags, in pairs: (tokens,) and (tokens, 2, labels); rows in the order of `time_major`."""
-
-    outside: Floats
-    unit_begin: Floats
-    last_inside: Floats
-
-    def at(self, start: int, end: int) -> tuple[Floats, ...]:
-        return self.outside[start:end], self.unit_begin[start:end], self.last_inside[start:end]
-
-
 def score_spans(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> SpanScores:
     """Run the forward and the backward pass over a batch, in float64.
 
@@ -64,65 +43,16 @@ def score_spans(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> Span
         return SpanScores(nothing, nothing, scores, inside, scores.new_zeros(len(lengths)))
     rows, active, order = time_major(lengths.cpu())
     steps = moves.clamp(min=FLOOR, max=-FLOOR).exp().numpy()
-    probabilities = scores[rows].exp_().numpy()
-    blocks = probabilities[:, 1:].reshape(len(scores), 4, labels)  # B, I, L, U
-    tags = _Tags(probabilities[:, 0], blocks[:, [3, 0]], blocks[:, [2, 1]])
-    enter, logs, ends = _forward(tags, active, len(lengths), steps)
-    scales = _unsort(logs, rows)
-    before, of_document = _sums_before(scales, lengths)
-    enter_scores = _unsort(enter, rows).log_() + before[:, None]
+    tags = split_tags(scores[rows].exp_().numpy())
+    states, divided_by, ends = walk_forward(tags, active, len(lengths), steps)
+    before, of_document = _sums_before(_unsort(numpy.log(divided_by), rows), lengths)
+    enter_scores = _unsort(matmul(states[:, : labels + 1], steps), rows).log_() + before[:, None]
     total = torch.zeros(len(lengths), dtype=torch.float64).index_copy_(0, order, torch.from_numpy(ends)).log_() + of_document
-    after, logs = _backward(tags, active, len(lengths), steps)
-    scales = _unsort(logs, rows)
+    states, divided_by = walk_back(tags, active, len(lengths), steps)
+    scales = _unsort(numpy.log(divided_by), rows)
     before, of_document = _sums_before(scales, lengths)
     behind = torch.repeat_interleave(of_document, lengths.cpu()) - before - scales
-    return SpanScores(enter_scores, _unsort(after, rows).log_() + behind[:, None], scores, inside, total)
-
-
-def _forward(tags: _Tags, active: list[int], documents: int, steps: Floats) -> tuple[Floats, Floats, Floats]:
-    """RETURNS (tuple): `enter`, scaled; logs of the scales, (tokens,); and the sum at the end of each document, longest first."""
-    n_free = len(steps)
-    # After O, then where each label ends, then where it goes on.
-    states = numpy.zeros((documents, 2 * n_free - 1))
-    states[:, 0] = 1.0
-    enter, totals = numpy.empty((len(tags.outside), n_free)), numpy.empty(len(tags.outside))
-    end = 0
-    for n in active:
-        start, end = end, end + n
-        outside, unit_begin, last_inside = tags.at(start, end)
-        now = states[:n]
-        came = numpy.matmul(now[:, :n_free], steps, out=enter[start:end])
-        entities = came[:, None, 1:] * unit_begin
-        entities += now[:, None, n_free:] * last_inside
-        numpy.multiply(came[:, 0], outside, out=now[:, 0])
-        now[:, 1:] = entities.reshape(n, -1)
-        now /= now.sum(1, out=totals[start:end])[:, None]
-    return enter, numpy.log(totals), states[:, :n_free].sum(1)
-
-
-def _backward(tags: _Tags, active: list[int], documents: int, steps: Floats) -> tuple[Floats, Floats]:
-    """RETURNS (tuple): `after`, scaled, and logs of the scales, (tokens,)."""
-    n_free = len(steps)
-    states = numpy.zeros((documents, 2 * n_free - 1))
-    states[:, :n_free] = 1.0
-    starts = numpy.empty((documents, n_free))
-    after, totals = numpy.empty((len(tags.outside), n_free)), numpy.empty(len(tags.outside))
-    # What ends here ended with L or U, what goes on did so with I or B; the other way round than forwards.
-    from_end = numpy.stack([tags.unit_begin[:, 0], tags.last_inside[:, 0]], axis=1)
-    from_open = numpy.stack([tags.unit_begin[:, 1], tags.last_inside[:, 1]], axis=1)
-    start = len(tags.outside)
-    for n in reversed(active):
-        start, end = start - n, start
-        now = states[:n]
-        after[start:end] = now[:, :n_free]
-        entities = now[:, None, 1:n_free] * from_end[start:end]
-        entities += now[:, None, n_free:] * from_open[start:end]
-        numpy.multiply(now[:, 0], tags.outside[start:end], out=starts[:n, 0])
-        starts[:n, 1:] = entities[:, 0]
-        now[:, :n_free] = starts[:n] @ steps.T
-        now[:, n_free:] = entities[:, 1]
-        now /= now.sum(1, out=totals[start:end])[:, None]
-    return after, numpy.log(totals)
+    return SpanScores(enter_scores, _unsort(states[:, : labels + 1], rows).log_() + behind[:, None], scores, inside, total)
 
 
 def _unsort(values: Floats, rows: Tensor) -> Tensor:

@@ -28,15 +28,15 @@ class WindowedTransformer(nn.Module):
         """Encode windows pass by pass.
 
         passes (list): per pass ids, mask and positions, (cells,) int64; the cells to keep, (kept,) int64; the row of the result that
-            each of them becomes, (kept,) int64; and its blocks, several only for a model that `can_pack`.
+            each of them becomes, (kept,) int64; and its blocks, several, or cells behind them, only for a model
+            that `can_pack`.
         RETURNS (Tensor): (rows, width) float32.
         """
         n_rows = sum(len(target) for *_, target, _ in passes)
         rows = passes[0][0].new_empty(n_rows, self.transformer.config.hidden_size, dtype=torch.float32)
         for ids, mask, positions, source, target, blocks in passes:
-            hidden = (
-                self._read_padded(ids, mask, blocks[0]) if len(blocks) == 1 else self._read_packed(ids, mask, positions, blocks)
-            )
+            alone = len(blocks) == 1 and blocks[0].cells == len(ids)
+            hidden = self._read_padded(ids, mask, blocks[0]) if alone else self._read_packed(ids, mask, positions, blocks)
             # Written in place: of a long document no second copy is ever held.
             rows.index_copy_(0, target, hidden.flatten(0, 1).index_select(0, source).float())
         return rows

@@ -8,6 +8,7 @@ from thinc.optimizers import FloatOrSeq
 from thinc.types import FloatsXd
 
 from ..types import ParameterKey
+from .gradients import Buffers, clip
 
 RATES = {"backbone": "learn_rate", "encoder": "encoder_rate", "head": "head_rate"}
 
@@ -76,6 +77,7 @@ class AdamW(Optimizer):
         self._arrays: dict[Any, torch.nn.Parameter] = {}
         self._known: dict[Any, torch.nn.Parameter] = {}
         self._collected: dict[Any, tuple[torch.nn.Parameter, torch.Tensor]] = {}
+        self._buffers = Buffers()
 
     def collect_parameter(self, key: ParameterKey, parameter: torch.nn.Parameter) -> None:
         """Take a gradient for the next step. key (ParameterKey): of the weight. parameter (Parameter): its `.grad` becomes None."""
@@ -103,19 +105,16 @@ class AdamW(Optimizer):
         if not collected:
             return
         parameters = [parameter for parameter, _ in collected.values()]
-        # Gradients of a batch whose collection has just begun: they are of the next step.
-        waiting = [parameter.grad for parameter in parameters]
-        for parameter, gradient in collected.values():
-            parameter.grad = gradient
+        gradients = [gradient.coalesce() if gradient.is_sparse else gradient for _, gradient in collected.values()]
         if self.grad_clip:
-            torch.nn.utils.clip_grad_norm_(parameters, self.grad_clip, foreach=True)
+            clip(gradients, self.grad_clip)
         for group in self._torch.param_groups:
             group["lr"] = getattr(self, group["rate"]) * group["scale"]
-        self._torch.step()
+        # What the parameters themselves hold now is of a batch whose collection has just begun: of the next step.
+        with self._buffers.attach(parameters, gradients):
+            self._torch.step()
         # The fused kernel does not count as a change; who keeps copies of the weights must see that there was one.
         torch.autograd.graph.increment_version(parameters)
-        for parameter, later in zip(parameters, waiting, strict=True):
-            parameter.grad = later
 
     def step_schedules(self) -> None:
         """Apply what was collected at the rates of this step, then move every schedule to the next."""
@@ -137,6 +136,7 @@ class AdamW(Optimizer):
                 group["params"] = [parameter if p is before else p for p in group["params"]]
             if before in self._torch.state:
                 self._torch.state[parameter] = self._torch.state.pop(before)
+            self._buffers.forget(before)
         else:
             self._group(component, below_top, decays=parameter.ndim > 1)["params"].append(parameter)
         self._known[key] = parameter
