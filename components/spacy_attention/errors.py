@@ -207,7 +207,43 @@ class Errors(metaclass=_WithCodes):
     E512 = "Option {option}: expected at least {least}, found {found}."
 
     # 6xx training
+    E620 = (
+        "{path} holds the unfinished training of step {step}. Go on with it by --resume, or name another folder with --output; "
+        "to begin anew remove {path}."
+    )
+    E621 = (
+        "No space left while writing {path}: what was there before is still whole, what was begun is removed. Free some space, then "
+        "go on with --resume."
+    )
+    E622 = (
+        "Cannot go on with the training in {path}: {field} is {found!r} now and was {expected!r} when it began. Resume with the same "
+        "config and the same options."
+    )
+    E625 = "The training corpus holds no examples: expected at least one. Check paths.train and the limits of the reader."
+    E623 = "There is nothing to resume in {path}: no training began there. Check --output, or leave out --resume to begin."
+    E624 = (
+        "Training went wrong in step {step}: the loss of {component} is {loss}. {reason} Its weights were not changed any more; model-best "
+        "and the last checkpoint are those from before."
+    )
 
 
 class Warnings(metaclass=_WithCodes):
     """Texts of warnings; fill the fields with `.format()`."""
+
+    # 6xx training
+    W601 = (
+        "Labels {labels} (with their number of occurrences in the dev corpus) do not occur in the training corpus, so {name} can never "
+        "predict them. Add examples, or split train and dev anew."
+    )
+    W602 = (
+        "At step {step} the scores {scores} are no better than guessing. The rate of the backbone is {rate}; 2e-5 to 3e-4 with a "
+        "head_rate of 1e-3 is usual. If the loss falls, train longer; if not, look at the annotation with `attention convert --inspect`."
+    )
+    W603 = (
+        "Components {names} had no gradient in {steps} updates: they learn nothing. Expected annotation for them in the training corpus; "
+        "see also frozen_components, and grad_factor of what they listen to."
+    )
+    W604 = (
+        "The batcher left out {lost} of {total} documents of the first epoch. Set discard_oversize = false in training.batcher, or take "
+        "one that leaves out none."
+    )

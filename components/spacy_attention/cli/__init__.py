@@ -11,4 +11,4 @@ attention_cli = typer.Typer(
 app.add_typer(attention_cli, name="attention")
 
 # Each command module adds its command to `attention_cli` when imported, so the imports stand below it.
-from . import benchmark, convert, evaluate  # noqa: E402, F401
+from . import benchmark, convert, evaluate, train  # noqa: E402, F401

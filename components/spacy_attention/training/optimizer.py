@@ -78,6 +78,7 @@ class AdamW(Optimizer):
         self._known: dict[Any, torch.nn.Parameter] = {}
         self._collected: dict[Any, tuple[torch.nn.Parameter, torch.Tensor]] = {}
         self._buffers = Buffers()
+        self._remembered: dict[Any, dict[str, torch.Tensor]] = {}
 
     def collect_parameter(self, key: ParameterKey, parameter: torch.nn.Parameter) -> None:
         """Take a gradient for the next step. key (ParameterKey): of the weight. parameter (Parameter): its `.grad` becomes None."""
@@ -116,6 +117,14 @@ class AdamW(Optimizer):
         # The fused kernel does not count as a change; who keeps copies of the weights must see that there was one.
         torch.autograd.graph.increment_version(parameters)
 
+    def moments(self) -> dict[Any, dict[str, torch.Tensor]]:
+        """RETURNS (dict): per key of a weight its moments and its number of steps, by the names that torch gives them."""
+        return self._remembered | {key: self._torch.state[parameter] for key, parameter in self._known.items()}
+
+    def restore(self, moments: dict[Any, dict[str, torch.Tensor]]) -> None:
+        """moments (dict): as from `moments`; each is taken up when its weight comes for the first time."""
+        self._remembered = dict(moments)
+
     def step_schedules(self) -> None:
         """Apply what was collected at the rates of this step, then move every schedule to the next."""
         self.step()
@@ -139,6 +148,11 @@ class AdamW(Optimizer):
             self._buffers.forget(before)
         else:
             self._group(component, below_top, decays=parameter.ndim > 1)["params"].append(parameter)
+        if key in self._remembered:
+            moments = self._remembered.pop(key)
+            self._torch.state[parameter] = {
+                name: value if name == "step" else value.to(parameter.device) for name, value in moments.items()
+            }
         self._known[key] = parameter
 
     def _group(self, component: str, below_top: int, *, decays: bool) -> dict[str, Any]:

@@ -1,0 +1,93 @@
+"""`python -m spacy attention train`: as `spacy train`, and can go on after it was killed."""
+
+import io
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from spacy import util
+from spacy.cli._util import import_code, parse_config_overrides, setup_gpu, show_validation_error
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import clean_output_dir
+from wasabi import Printer
+
+from ..errors import Errors
+from ..evaluation.device import check_gpu
+from ..training.checkpoint import FOLDER, find_checkpoints, read_pipeline, remove_checkpoints
+from ..training.loop import train as train_loop
+from ..training.request import read_request, write_request
+from . import attention_cli
+
+
+@attention_cli.command("train", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def train_cli(
+    ctx: typer.Context,
+    config: Annotated[Path, typer.Argument(help="Training config, as for `spacy train`", exists=True, dir_okay=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for model-best, model-last and checkpoints")],
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in the output folder")] = False,
+    checkpoint_every: Annotated[int, typer.Option(min=0, help="Steps between checkpoints; 0: only after each epoch")] = 200,
+    code: Annotated[Path | None, typer.Option("--code", "-c", help="Python file with registered functions")] = None,
+    gpu_id: Annotated[int, typer.Option("--gpu-id", "-g", help="GPU to use, -1 for the CPU")] = -1,
+) -> None:
+    """Train or update a pipeline; further options override settings of the config, as in `--training.max_steps 100`."""
+    msg = Printer()
+    import_code(code)
+    overrides = parse_config_overrides(ctx.args)
+    with show_validation_error(config):
+        try:
+            train(config, output, resume=resume, checkpoint_every=checkpoint_every, gpu_id=gpu_id, overrides=overrides)
+        except (ValueError, OSError) as err:
+            msg.fail(str(err), exits=1)
+    msg.good("Saved the pipelines", str(output))
+
+
+def train(
+    config: Path,
+    output: Path,
+    *,
+    resume: bool = False,
+    checkpoint_every: int = 200,
+    gpu_id: int = -1,
+    overrides: dict[str, Any] | None = None,
+    silent: bool = False,
+) -> None:
+    """Train a pipeline from a config.
+
+    config (Path): training config, as for `spacy train`.
+    output (Path): folder for `model-best`, `model-last` and `checkpoints`.
+    resume (bool): go on from the last checkpoint.
+    checkpoint_every (int): steps between checkpoints; 0 for none but those after each epoch.
+    gpu_id (int): GPU to use, -1 for the CPU.
+    overrides (dict | None): settings of the config by their dotted names.
+    silent (bool): whether to print nothing.
+    RAISES (ValueError): E620 for an unfinished training that is not resumed, E622 and E623 for one that cannot be; see also
+        `training.loop.train`.
+    """
+    check_gpu(gpu_id)
+    setup_gpu(gpu_id, silent=silent)
+    settings = util.load_config(config, overrides=overrides or {}, interpolate=False)
+    request = {"config": dict(settings), "checkpoint_every": checkpoint_every, "gpu_id": gpu_id}
+    found = find_checkpoints(output)
+    if resume and read_request(output, request):
+        remove_checkpoints(output)
+        return
+    if found and not resume:
+        raise ValueError(Errors.E620.format(path=output / FOLDER, step=found[-1].name.removeprefix("step-")))
+    if not found:
+        clean_output_dir(output)
+        output.mkdir(parents=True, exist_ok=True)
+        write_request(output, request, finished=False)
+    stdout = io.StringIO() if silent else sys.stdout
+    train_loop(
+        read_pipeline(found[-1]) if found else init_nlp(settings, use_gpu=gpu_id),
+        output,
+        checkpoint=found[-1] if found else None,
+        checkpoint_every=checkpoint_every,
+        gpu_id=gpu_id,
+        stdout=stdout,
+        stderr=stdout if silent else sys.stderr,
+    )
+    # In this order: a process killed in between must not begin anew.
+    write_request(output, request, finished=True)
+    remove_checkpoints(output)

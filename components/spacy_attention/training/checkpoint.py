@@ -1,0 +1,112 @@
+"""Everything that a training needs to go on as if it had never stopped, in one folder."""
+
+import json
+import re
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import spacy
+import torch
+from safetensors.torch import load_file, save_file
+from spacy.language import Language
+from thinc.api import Optimizer
+
+from .folders import remove_folder, replace_folder
+from .moments import read_moments, weight_names, write_moments
+from .random_state import get_random_state, set_random_state
+
+FOLDER = "checkpoints"
+KEPT = 2
+
+
+@dataclass
+class Progress:
+    """How far a training has come.
+
+    step (int): the next one, from 0.
+    epoch (int): of the step before.
+    words (int): seen so far.
+    seconds (float): that it took so far, interruptions not counted.
+    results (list): score and step of every evaluation.
+    losses (dict): of each component since the last evaluation.
+    data_random: state of Python's `random` from which the batches were begun.
+    """
+
+    data_random: Any
+    step: int = 0
+    epoch: int = 0
+    words: int = 0
+    seconds: float = 0.0
+    results: list[tuple[float, int]] = field(default_factory=list)
+    losses: dict[str, float] = field(default_factory=dict)
+
+
+def write_checkpoint(output: Path, nlp: Language, optimizer: Optimizer, progress: Progress) -> Path:
+    """Write a checkpoint, then remove all but the last two.
+
+    output (Path): folder of the training.
+    nlp (Language), optimizer (Optimizer), progress (Progress): between two steps.
+    RETURNS (Path): the folder of the checkpoint.
+    RAISES (OSError): see `replace_folder`.
+    """
+    state = {
+        "progress": {**asdict(progress), "losses": {name: float(loss) for name, loss in progress.losses.items()}},
+        "random": get_random_state(),
+        "threads": torch.get_num_threads(),
+    }
+
+    def write(folder: Path) -> None:
+        folder.mkdir(parents=True)
+        nlp.to_disk(folder / "pipeline")
+        save_file(read_moments(optimizer, weight_names(nlp)), folder / "moments.safetensors")
+        # Not by srsly, which rounds: every digit counts.
+        (folder / "state.json").write_text(json.dumps(state), encoding="utf8")
+
+    target = output / FOLDER / f"step-{progress.step}"
+    replace_folder(target, write)
+    for old in find_checkpoints(output)[:-KEPT]:
+        remove_folder(old)
+    return target
+
+
+def remove_checkpoints(output: Path) -> None:
+    """output (Path): folder of a training that has ended."""
+    remove_folder(output / FOLDER)
+
+
+def find_checkpoints(output: Path) -> list[Path]:
+    """output (Path): folder of a training. RETURNS (list[Path]): its whole checkpoints, oldest first."""
+    found = [(int(match[1]), path) for path in (output / FOLDER).glob("step-*") if (match := re.fullmatch(r"step-(\d+)", path.name))]
+    return [path for _, path in sorted(found)]
+
+
+def read_pipeline(checkpoint: Path) -> Language:
+    """checkpoint (Path): from `find_checkpoints`. RETURNS (Language): the pipeline, its weights as they were."""
+    return spacy.load(checkpoint / "pipeline")
+
+
+def read_progress(checkpoint: Path) -> Progress:
+    """checkpoint (Path): from `find_checkpoints`. RETURNS (Progress): how far the training had come."""
+    progress = Progress(**_read_state(checkpoint)["progress"])
+    version, internal, gauss = progress.data_random
+    progress.data_random = (version, tuple(internal), gauss)
+    progress.results = [(score, step) for score, step in progress.results]
+    return progress
+
+
+def restore(checkpoint: Path, nlp: Language, optimizer: Optimizer) -> None:
+    """Take up what is not in the pipeline: moments, random generators, number of threads.
+
+    checkpoint (Path): from `find_checkpoints`.
+    nlp (Language): from `read_pipeline`.
+    optimizer (Optimizer): new, from the config.
+    """
+    state = _read_state(checkpoint)
+    torch.set_num_threads(state["threads"])
+    write_moments(optimizer, weight_names(nlp), load_file(checkpoint / "moments.safetensors"))
+    set_random_state(state["random"])
+
+
+def _read_state(checkpoint: Path) -> dict[str, Any]:
+    return json.loads((checkpoint / "state.json").read_text(encoding="utf8"))

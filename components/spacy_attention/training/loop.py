@@ -1,0 +1,187 @@
+"""A training as `spacy train` does it, step by step the same, that can go on after it was killed."""
+
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import IO, Any, NamedTuple
+
+from spacy.language import Language
+from spacy.pipeline.trainable_pipe import TrainablePipe
+from spacy.schemas import ConfigSchemaTraining
+from spacy.training import Example
+from spacy.training.loop import create_evaluation_callback, subdivide_batch
+from spacy.util import registry, resolve_dot_names
+from thinc.api import Optimizer, fix_random_seed, set_gpu_allocator
+
+from .batches import make_batches
+from .checkpoint import Progress, read_progress, restore, write_checkpoint
+from .guard import GradientWatch, check_losses, warn_of_chance, warn_of_unknown_labels
+from .model_folders import ModelFolders
+from .random_state import OwnRandom
+
+
+# The evaluation whose scores should be better than guessing; the first is of untrained weights, the second may be of the warm-up.
+CHANCE_AT = 3
+
+
+class Training(NamedTuple):
+    """What the config says, made.
+
+    settings (dict): the resolved block `training`.
+    optimizer (Optimizer): ours or Thinc's.
+    batches (Iterator): of epoch and batch, from the step that comes next.
+    dropouts (Iterator[float]): of the steps, likewise.
+    evaluate (Callable): gives the score and all scores on the dev corpus.
+    watch (GradientWatch): of the heads.
+    """
+
+    settings: dict[str, Any]
+    optimizer: Optimizer
+    batches: Iterator[tuple[int, list[Example]]]
+    dropouts: Iterator[float]
+    evaluate: Callable[[], tuple[float, dict[str, Any]]]
+    watch: GradientWatch
+
+
+def train(
+    nlp: Language,
+    output: Path,
+    *,
+    checkpoint: Path | None = None,
+    checkpoint_every: int = 0,
+    gpu_id: int = -1,
+    stdout: IO,
+    stderr: IO,
+) -> None:
+    """Train a pipeline and write `model-best`, `model-last` and checkpoints.
+
+    nlp (Language): initialized, or from `read_pipeline`, with the whole config.
+    output (Path): folder for all of it.
+    checkpoint (Path | None): to go on from; None to begin.
+    checkpoint_every (int): steps from one checkpoint to the next; 0 for none but those at the end of each epoch.
+    gpu_id (int): -1 for the CPU.
+    stdout, stderr (IO): for the logger.
+    RAISES (OSError): E621 when there is no space left. (ValueError): E624 for a loss that is not finite, E625 for no examples.
+    """
+    training, progress = _prepare(nlp, checkpoint, gpu_id)
+    folders = ModelFolders(nlp, training.settings, output)
+    with nlp.select_pipes(disable=training.settings["frozen_components"]):
+        log_step, finish_log = training.settings["logger"](nlp, stdout, stderr)
+    try:
+        while not _is_done(progress, training.settings):
+            epoch, batch = next(training.batches, (None, []))
+            if epoch is None:
+                break
+            if _is_due(progress, epoch, checkpoint_every):
+                write_checkpoint(output, nlp, training.optimizer, progress)
+            info, is_best = _step(nlp, training, progress, epoch, batch)
+            if is_best is not None:
+                folders.save(info, training.optimizer.averages, is_best=is_best)
+                info["output_path"] = str(folders.last)
+                progress.losses = {}
+            log_step(info if is_best is not None else None)
+    finally:
+        finish_log()
+    folders.save(None, training.optimizer.averages, is_best=False)
+
+
+def _is_due(progress: Progress, epoch: int, checkpoint_every: int) -> bool:
+    """Whether to write a checkpoint before a step of this epoch."""
+    ended = progress.step > 0 and epoch > progress.epoch
+    return ended or (checkpoint_every > 0 and progress.step > 0 and progress.step % checkpoint_every == 0)
+
+
+def _is_done(progress: Progress, settings: dict[str, Any]) -> bool:
+    """Whether the last step was the last of all, by the two rules of spaCy's loop."""
+    last = progress.step - 1
+    if settings["max_steps"] and last >= settings["max_steps"]:
+        return True
+    if not (settings["patience"] and progress.results):
+        return False
+    best_step = -max((score, -step) for score, step in progress.results)[1]
+    return last - best_step >= settings["patience"]
+
+
+def _step(
+    nlp: Language, training: Training, progress: Progress, epoch: int, batch: list[Example]
+) -> tuple[dict[str, Any], bool | None]:
+    """One update, and an evaluation where one is due. RETURNS (tuple): what loggers get, and whether the score is the best, if any."""
+    start, step, settings = perf_counter(), progress.step, training.settings
+    _update(nlp, training, progress, epoch, batch)
+    score, other_scores, is_best = None, None, None
+    if step % settings["eval_frequency"] == 0:
+        with nlp.use_params(training.optimizer.averages):
+            score, other_scores = training.evaluate()
+        progress.results.append((score, step))
+        is_best = score == max(progress.results)[0]
+        if len(progress.results) == CHANCE_AT:
+            warn_of_chance(other_scores, training.optimizer.learn_rate, step)
+    progress.step, progress.epoch = step + 1, epoch
+    progress.words += sum(len(eg) for eg in batch)
+    progress.seconds += perf_counter() - start
+    info = {
+        "epoch": epoch,
+        "step": step,
+        "score": score,
+        "other_scores": other_scores,
+        "losses": progress.losses,
+        "checkpoints": progress.results,
+        "seconds": int(progress.seconds),
+        "words": progress.words,
+    }
+    return info, is_best
+
+
+def _update(nlp: Language, training: Training, progress: Progress, epoch: int, batch: list[Example]) -> None:
+    settings = training.settings
+    if settings["before_update"]:
+        settings["before_update"](nlp, {"step": progress.step, "epoch": epoch})
+    drop, frozen = next(training.dropouts), settings["frozen_components"]
+    for part in subdivide_batch(batch, settings["accumulate_gradient"]):
+        nlp.update(
+            part,
+            drop=drop,
+            losses=progress.losses,
+            sgd=False,
+            exclude=frozen,
+            annotates=settings["annotating_components"],
+        )
+    # Before the weights have changed.
+    check_losses(progress.losses, progress.step)
+    training.watch.look(nlp, progress.step)
+    for name, pipe in nlp.pipeline:
+        if name not in frozen and isinstance(pipe, TrainablePipe) and pipe.model not in (True, False, None):
+            pipe.finish_update(training.optimizer)
+    training.optimizer.step_schedules()
+
+
+def _prepare(nlp: Language, checkpoint: Path | None, gpu_id: int) -> tuple[Training, Progress]:
+    """Make everything as for a beginning, then go forward to where the checkpoint stands."""
+    config = nlp.config.interpolate()
+    if config["training"]["seed"] is not None:
+        fix_random_seed(config["training"]["seed"])
+    if gpu_id >= 0 and config["training"]["gpu_allocator"]:
+        set_gpu_allocator(config["training"]["gpu_allocator"])
+    settings = registry.resolve(config["training"], schema=ConfigSchemaTraining)
+    train_corpus, dev_corpus = resolve_dot_names(config, [settings["train_corpus"], settings["dev_corpus"]])
+    progress = Progress(random.getstate()) if checkpoint is None else read_progress(checkpoint)
+    own_random = OwnRandom(progress.data_random)
+    batches = make_batches(nlp, train_corpus, settings["batcher"], max_epochs=settings["max_epochs"], own_random=own_random)
+    dropout = settings["dropout"]
+    dropouts = itertools.repeat(dropout) if isinstance(dropout, float) else iter(dropout)
+    evaluate = create_evaluation_callback(nlp, dev_corpus, settings["score_weights"])
+    trained = (name for name, pipe in nlp.pipeline if isinstance(pipe, TrainablePipe) and getattr(pipe, "labels", False))
+    watch = GradientWatch(name for name in trained if name not in settings["frozen_components"])
+    training = Training(settings, settings["optimizer"], batches, dropouts, evaluate, watch)
+    if checkpoint is None:
+        warn_of_unknown_labels(nlp, dev_corpus(nlp))
+        return training, progress
+    for _ in range(progress.step):
+        next(batches)
+        next(dropouts)
+        # Only the schedules: nothing has been collected yet.
+        Optimizer.step_schedules(training.optimizer)
+    restore(checkpoint, nlp, training.optimizer)
+    return training, progress

@@ -1,0 +1,182 @@
+"""`attention train`: the same as `spacy train`, and the same again after an interruption."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy
+import pytest
+import spacy
+from spacy.cli.train import train as spacy_train
+from typer.testing import CliRunner
+
+from spacy_attention.cli import attention_cli
+from spacy_attention.cli.train import train
+from spacy_attention.training import checkpoint, loop
+
+from .. import helpers
+from ..training.tiny_training import write_config
+
+STEPS = 7
+STOCK_OPTIMIZER = """
+[optimizer]
+@optimizers = "Adam.v1"
+beta1 = 0.9
+beta2 = 0.999
+L2_is_weight_decay = true
+L2 = 0.01
+grad_clip = 1.0
+use_averages = true
+eps = 0.00000001
+learn_rate = 0.001
+"""
+
+
+class Killed(BaseException):
+    """As an interruption that nothing catches."""
+
+
+class Run(NamedTuple):
+    """A config and what an uninterrupted training made of it."""
+
+    config: Path
+    output: Path
+
+
+@pytest.fixture(scope="module", params=["AdamW.v1", "Adam.v1"])
+def run(request, tiny_checkpoint, tmp_path_factory):
+    """A few steps of three epochs, with dropout everywhere, evaluated now and then; by our optimizer, and by Thinc's with averages."""
+    folder = tmp_path_factory.mktemp("train")
+    optimizer = STOCK_OPTIMIZER if request.param == "Adam.v1" else None
+    config = write_config(folder, tiny_checkpoint, optimizer=optimizer, max_steps=STEPS - 1, eval_frequency=3)
+    train(config, folder / "whole", silent=True)
+    return Run(config, folder / "whole")
+
+
+only_ours = pytest.mark.parametrize("run", ["AdamW.v1"], indirect=True)
+
+
+def train_until(where, step, config, output, **options):
+    """Train and die before that step has done anything (`before`), or when it is over but for its checkpoint and models (`after`)."""
+    own_step = loop._step
+
+    def killed(nlp, training, progress, epoch, batch):
+        if where == "before" and progress.step == step:
+            raise Killed
+        result = own_step(nlp, training, progress, epoch, batch)
+        if where == "after" and progress.step == step + 1:
+            raise Killed
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "_step", killed)
+        with pytest.raises(Killed):
+            train(config, output, checkpoint_every=2, silent=True, **options)
+
+
+def assert_same_models(one, other):
+    for name in ("model-best", "model-last"):
+        found, expected = spacy.load(one / name), spacy.load(other / name)
+        weights, expected_weights = helpers.weights_of(found), helpers.weights_of(expected)
+        assert weights.keys() == expected_weights.keys()
+        for key, value in weights.items():
+            numpy.testing.assert_array_equal(value, expected_weights[key], err_msg=f"{name} {key}")
+        assert found.meta["performance"] == expected.meta["performance"]
+
+
+def test_the_same_as_spacy_train(run, tmp_path):
+    spacy_train(run.config, tmp_path)
+    assert_same_models(run.output, tmp_path)
+    assert sorted(path.name for path in run.output.iterdir()) == ["model-best", "model-last", "request.json"]
+
+
+@pytest.mark.parametrize(("where", "step"), [("before", 5), ("after", 3)])
+def test_interrupted_and_resumed(run, tmp_path, where, step):
+    train_until(where, step, run.config, tmp_path)
+    # What a process draws before it resumes must not matter.
+    numpy.random.random(7)
+    train(run.config, tmp_path, checkpoint_every=2, resume=True, silent=True)
+    assert_same_models(tmp_path, run.output)
+
+
+@only_ours
+def test_interrupted_again_and_again(run, tmp_path):
+    """First before there is any checkpoint, last when all but the end is done."""
+    for step in (1, 2, STEPS - 1):
+        train_until("before", step, run.config, tmp_path, resume=step > 1)
+    train(run.config, tmp_path, checkpoint_every=2, resume=True, silent=True)
+    assert_same_models(tmp_path, run.output)
+
+
+@only_ours
+def test_the_last_two_checkpoints_are_kept(run, tmp_path, monkeypatch):
+    """One every two steps, and one at the end of each epoch."""
+    written, own = [], checkpoint.write_checkpoint
+
+    def write(output, nlp, optimizer, progress):
+        own(output, nlp, optimizer, progress)
+        written.append(progress.step)
+        assert [path.name for path in checkpoint.find_checkpoints(output)] == [f"step-{n}" for n in written[-2:]]
+
+    monkeypatch.setattr(loop, "write_checkpoint", write)
+    train(run.config, tmp_path, checkpoint_every=2, silent=True)
+    per_epoch = -(-len(helpers.SENTENCES) // 3)
+    assert written == [n for n in range(1, STEPS) if n % 2 == 0 or n % per_epoch == 0]
+    assert not (tmp_path / "checkpoints").exists()
+
+
+@pytest.fixture
+def unfinished(run, tmp_path):
+    train_until("before", 3, run.config, tmp_path / "out")
+    return tmp_path / "out"
+
+
+@only_ours
+def test_what_is_refused(run, unfinished):
+    """Nothing of the unfinished training is touched."""
+    before = sorted((path, path.stat().st_mtime_ns) for path in unfinished.rglob("*"))
+    with pytest.raises(ValueError, match=r"E620.*step 2.*--resume"):
+        train(run.config, unfinished, silent=True)
+    with pytest.raises(ValueError, match=rf"E622.*config.training.max_steps is 50 now and was {STEPS - 1}"):
+        train(run.config, unfinished, checkpoint_every=2, resume=True, overrides={"training.max_steps": 50}, silent=True)
+    with pytest.raises(ValueError, match=r"E622.*checkpoint_every is 3 now and was 2"):
+        train(run.config, unfinished, checkpoint_every=3, resume=True, silent=True)
+    assert sorted((path, path.stat().st_mtime_ns) for path in unfinished.rglob("*")) == before
+
+
+@only_ours
+def test_nothing_to_resume(run, tmp_path):
+    with pytest.raises(ValueError, match="E623"):
+        train(run.config, tmp_path / "out", resume=True, silent=True)
+    assert not (tmp_path / "out").exists()
+
+
+@only_ours
+def test_a_finished_training_is_left_alone(run):
+    before = sorted((path, path.stat().st_mtime_ns) for path in run.output.rglob("*"))
+    train(run.config, run.output, resume=True, silent=True)
+    assert sorted((path, path.stat().st_mtime_ns) for path in run.output.rglob("*")) == before
+
+
+@only_ours
+def test_a_loss_that_is_no_number(run, unfinished, monkeypatch):
+    """The error names step and component; what is on the disk is from before, and the training can be resumed."""
+    own = loop.check_losses
+    monkeypatch.setattr(loop, "check_losses", lambda losses, step: own({**losses, "attention_ner": float("nan")}, step))
+    with pytest.raises(ValueError, match=r"E624.*step 2: the loss of attention_ner is nan.*learn_rate"):
+        train(run.config, unfinished, checkpoint_every=2, resume=True, silent=True)
+    monkeypatch.undo()
+    train(run.config, unfinished, checkpoint_every=2, resume=True, silent=True)
+    assert_same_models(unfinished, run.output)
+
+
+@only_ours
+def test_the_command(run, tmp_path):
+    arguments = ["train", str(run.config), "-o", str(tmp_path / "out"), "--training.max_steps", "1"]
+    result = CliRunner().invoke(attention_cli, arguments)
+    assert result.exit_code == 0, result.output
+    assert "Saved the pipelines" in result.output
+    assert json.loads((tmp_path / "out" / "request.json").read_text())["finished"] is True
+    result = CliRunner().invoke(attention_cli, ["train", str(run.config), "-o", str(tmp_path / "other"), "--resume"])
+    assert result.exit_code == 1
+    assert "E623" in result.output

@@ -1,0 +1,110 @@
+"""What the guard says of trainings that go wrong; each is provoked."""
+
+import random
+
+import pytest
+import spacy
+from spacy.training import Example
+
+from spacy_attention.cli.train import train
+from spacy_attention.training.batches import make_batches
+from spacy_attention.training.guard import GradientWatch, check_losses, warn_of_chance, warn_of_unknown_labels
+from spacy_attention.training.random_state import OwnRandom
+
+from .. import helpers
+from ..helpers import NER, TEXTCAT
+from .tiny_training import write_config
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_loss_that_is_not_finite(loss):
+    with pytest.raises(ValueError, match=rf"E624.*step 7: the loss of {NER} is {loss}.*learn_rate"):
+        check_losses({TEXTCAT: 1.0, NER: loss}, 7)
+    check_losses({TEXTCAT: 1.0, NER: 1e30}, 7)
+
+
+def test_a_rate_that_is_far_too_high(tiny_checkpoint, tmp_path):
+    """Not a loss made up: one that a real training comes to. What was saved before can be loaded."""
+    config = write_config(tmp_path, tiny_checkpoint, max_steps=60, eval_frequency=100)
+    overrides = {
+        f"training.optimizer.{name}": {"@schedules": "constant.v1", "rate": 1e30} for name in ("learn_rate", "head_rate")
+    }
+    with pytest.raises(ValueError, match=r"E624.*learn_rate"):
+        train(config, tmp_path / "out", overrides=overrides, silent=True)
+    assert spacy.load(tmp_path / "out" / "model-best")("Ann Lee").cats
+
+
+def test_labels_that_only_dev_has(trained):
+    known = helpers.make_examples(trained)
+    unknown = Example.from_dict(
+        trained.make_doc("Ann Lee moved to Rome"), {"cats": {"travel": 1.0, "refund": 0.0}, "entities": [(17, 21, "CITY")]}
+    )
+    with pytest.warns(UserWarning, match="W601") as caught:
+        warn_of_unknown_labels(trained, [*known, unknown, unknown])
+    texts = [str(w.message) for w in caught]
+    assert len(texts) == 2
+    assert any("{'travel': 2}" in text and TEXTCAT in text for text in texts)
+    assert any("{'CITY': 2}" in text and NER in text for text in texts)
+
+
+def test_labels_that_train_has_as_well(trained, recwarn):
+    warn_of_unknown_labels(trained, helpers.make_examples(trained))
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("scores", "found"),
+    [
+        ({"cats_macro_f": 0.25, "cats_f_per_type": dict.fromkeys("abcd"), "ents_f": 0.4}, ["cats_macro_f"]),
+        ({"cats_macro_f": 0.6, "cats_f_per_type": dict.fromkeys("abcd"), "ents_f": 0.0}, ["ents_f"]),
+        ({"cats_macro_f": 0.26, "cats_f_per_type": dict.fromkeys("abcd"), "ents_f": 0.1}, []),
+        ({"cats_macro_f": None, "ents_f": None}, []),
+    ],
+)
+def test_scores_at_chance(scores, found, recwarn):
+    warn_of_chance(scores, 2e-9, 400)
+    texts = [str(w.message) for w in recwarn.list]
+    assert len(texts) == bool(found)
+    assert all("W602" in text and "step 400" in text and "2e-09" in text and "head_rate" in text for text in texts)
+    assert all(name in text for text in texts for name in found)
+
+
+def test_a_rate_that_is_far_too_low(tiny_checkpoint, tmp_path):
+    config = write_config(tmp_path, tiny_checkpoint, max_steps=4, eval_frequency=2)
+    overrides = {f"training.optimizer.{name}": 1e-12 for name in ("learn_rate", "head_rate")}
+    with pytest.warns(UserWarning, match=r"W602.*step 4.*cats_macro_f.*rate of the backbone is 1e-12"):
+        train(config, tmp_path / "out", overrides=overrides, silent=True)
+
+
+@pytest.mark.parametrize("without", ["entities", "cats"])
+def test_a_head_without_gradient(trained, without):
+    """The annotation of one head is missing in every batch."""
+    examples = helpers.make_examples(trained)
+    for eg in examples:
+        if without == "cats":
+            eg.reference.cats = {}
+        else:
+            eg.reference.set_ents([], default="missing")
+    watch = GradientWatch([TEXTCAT, NER])
+    with pytest.warns(UserWarning, match="W603") as caught:
+        for step in range(51):
+            helpers.accumulate(trained, helpers.fresh(trained, examples)) if step in (0, 50) else None
+            watch.look(trained, step)
+    (text,) = [str(w.message) for w in caught]
+    assert f"['{TEXTCAT if without == 'cats' else NER}']" in text
+    assert "51 updates" in text
+
+
+def test_a_batcher_that_leaves_documents_out():
+    nlp = spacy.blank("en")
+
+    def corpus(nlp):
+        return [Example(doc, doc) for doc in map(nlp.make_doc, ["short", "a much longer text than that", "short too"])]
+
+    def batcher(examples):
+        return ([eg] for eg in examples if len(eg.reference) < 4)
+
+    batches = make_batches(nlp, corpus, batcher, max_epochs=2, own_random=OwnRandom(random.getstate()))
+    with pytest.warns(UserWarning, match=r"W604.*1 of 3 documents.*discard_oversize") as caught:
+        assert len(list(batches)) == 4
+    assert len(caught) == 1
