@@ -236,7 +236,7 @@ class Warnings(metaclass=_WithCodes):
         "predict them. Add examples, or split train and dev anew."
     )
     W602 = (
-        "At step {step} the scores {scores} are no better than guessing. The rate of the backbone is {rate}; 2e-5 to 3e-4 with a "
+        "At step {step} the scores {scores} are no better than guessing. The rate of the backbone is {rate} now; 2e-5 to 3e-4 with a "
         "head_rate of 1e-3 is usual. If the loss falls, train longer; if not, look at the annotation with `attention convert --inspect`."
     )
     W603 = (

@@ -1,13 +1,17 @@
 """`attention train`: the same as `spacy train`, and the same again after an interruption."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import NamedTuple
+from xml.etree import ElementTree
 
 import numpy
 import pytest
 import spacy
+import torch
 from spacy.cli.train import train as spacy_train
+from thinc.api import Config
 from typer.testing import CliRunner
 
 from spacy_attention.cli import attention_cli
@@ -87,7 +91,8 @@ def assert_same_models(one, other):
 def test_the_same_as_spacy_train(run, tmp_path):
     spacy_train(run.config, tmp_path)
     assert_same_models(run.output, tmp_path)
-    assert sorted(path.name for path in run.output.iterdir()) == ["model-best", "model-last", "request.json"]
+    written = ["curve.svg", "metrics.json", "model-best", "model-last", "record.jsonl", "request.json"]
+    assert sorted(path.name for path in run.output.iterdir()) == written
 
 
 @pytest.mark.parametrize(("where", "step"), [("before", 5), ("after", 3)])
@@ -97,6 +102,47 @@ def test_interrupted_and_resumed(run, tmp_path, where, step):
     numpy.random.random(7)
     train(run.config, tmp_path, checkpoint_every=2, resume=True, silent=True)
     assert_same_models(tmp_path, run.output)
+
+
+def without_time(event):
+    return {key: value for key, value in event.items() if key not in ("seconds", "scores")}
+
+
+def read_record(output):
+    return [json.loads(line) for line in (output / "record.jsonl").read_text().splitlines()]
+
+
+@only_ours
+def test_the_record(run):
+    begin, *evaluations, end = read_record(run.output)
+    assert (begin["event"], end["event"]) == ("begin", "end")
+    assert [event["step"] for event in evaluations] == [0, 3, 6]
+    data = run.config.with_name("data.spacy")
+    assert begin["data"]["train"] == {"path": str(data), "sha256": hashlib.sha256(data.read_bytes()).hexdigest()}
+    assert begin["seed"] == 0
+    assert begin["versions"]["spacy"] == spacy.__version__
+    assert begin["machine"]["torch_threads"] == torch.get_num_threads()
+    assert Config().from_str(begin["config"])["training"]["max_steps"] == STEPS - 1
+    best = max(evaluations, key=lambda event: event["score"])
+    assert json.loads((run.output / "metrics.json").read_text()) == best
+    meta = json.loads((run.output / "model-best" / "meta.json").read_text())
+    assert meta["performance"]["ents_f"] == pytest.approx(best["scores"]["ents_f"])
+    names = [element.text for element in ElementTree.parse(run.output / "curve.svg").iter() if element.tag.endswith("text")]
+    assert any(name.startswith("cats_score ") for name in names)
+
+
+@only_ours
+def test_the_record_of_a_resumed_training(run, tmp_path):
+    """Evaluations that come again stand there once, and what a kill left of a line is gone."""
+    train_until("after", 3, run.config, tmp_path)
+    with (tmp_path / "record.jsonl").open("a") as file_:
+        file_.write('{"event": "evalu')
+    train(run.config, tmp_path, checkpoint_every=2, resume=True, silent=True)
+    events = read_record(tmp_path)
+    assert [event["event"] for event in events] == ["begin", "evaluation", "resume", "evaluation", "evaluation", "end"]
+    assert events[2]["step"] == 2
+    expected = [event for event in read_record(run.output) if event["event"] == "evaluation"]
+    assert [without_time(e) for e in events if e["event"] == "evaluation"] == [without_time(e) for e in expected]
 
 
 @only_ours

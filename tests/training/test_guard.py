@@ -7,6 +7,7 @@ import spacy
 from spacy.training import Example
 
 from spacy_attention.cli.train import train
+from spacy_attention.training import loop
 from spacy_attention.training.batches import make_batches
 from spacy_attention.training.guard import GradientWatch, check_losses, warn_of_chance, warn_of_unknown_labels
 from spacy_attention.training.random_state import OwnRandom
@@ -69,11 +70,14 @@ def test_scores_at_chance(scores, found, recwarn):
     assert all(name in text for text in texts for name in found)
 
 
-def test_a_rate_that_is_far_too_low(tiny_checkpoint, tmp_path):
-    config = write_config(tmp_path, tiny_checkpoint, max_steps=4, eval_frequency=2)
+def test_a_rate_that_is_far_too_low(tiny_checkpoint, tmp_path, monkeypatch):
+    """Said once, at the first evaluation that is late enough."""
+    monkeypatch.setattr(loop, "CHANCE_AFTER", 3)
+    config = write_config(tmp_path, tiny_checkpoint, max_steps=6, eval_frequency=2)
     overrides = {f"training.optimizer.{name}": 1e-12 for name in ("learn_rate", "head_rate")}
-    with pytest.warns(UserWarning, match=r"W602.*step 4.*cats_macro_f.*rate of the backbone is 1e-12"):
+    with pytest.warns(UserWarning, match=r"W602.*step 4.*cats_macro_f.*rate of the backbone is 1e-12") as caught:
         train(config, tmp_path / "out", overrides=overrides, silent=True)
+    assert len(caught) == 1
 
 
 @pytest.mark.parametrize("without", ["entities", "cats"])

@@ -8,14 +8,17 @@ from typing import Annotated, Any
 import typer
 from spacy import util
 from spacy.cli._util import import_code, parse_config_overrides, setup_gpu, show_validation_error
+from spacy.language import Language
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import clean_output_dir
 from wasabi import Printer
 
 from ..errors import Errors
 from ..evaluation.device import check_gpu
-from ..training.checkpoint import FOLDER, find_checkpoints, read_pipeline, remove_checkpoints
+from ..evaluation.provenance import describe_origin
+from ..training.checkpoint import FOLDER, find_checkpoints, read_pipeline, read_progress, remove_checkpoints
 from ..training.loop import train as train_loop
+from ..training.record import RunRecord
 from ..training.request import read_request, write_request
 from . import attention_cli
 
@@ -78,16 +81,31 @@ def train(
         clean_output_dir(output)
         output.mkdir(parents=True, exist_ok=True)
         write_request(output, request, finished=False)
+    nlp = read_pipeline(found[-1]) if found else init_nlp(settings, use_gpu=gpu_id)
+    record = _begin_record(nlp, output, found[-1] if found else None, gpu_id)
     stdout = io.StringIO() if silent else sys.stdout
     train_loop(
-        read_pipeline(found[-1]) if found else init_nlp(settings, use_gpu=gpu_id),
+        nlp,
         output,
         checkpoint=found[-1] if found else None,
         checkpoint_every=checkpoint_every,
         gpu_id=gpu_id,
+        on_evaluation=record.add_evaluation,
         stdout=stdout,
         stderr=stdout if silent else sys.stderr,
     )
+    record.end()
     # In this order: a process killed in between must not begin anew.
     write_request(output, request, finished=True)
     remove_checkpoints(output)
+
+
+def _begin_record(nlp: Language, output: Path, checkpoint: Path | None, gpu_id: int) -> RunRecord:
+    config = nlp.config.interpolate()
+    record = RunRecord(output, config["training"]["score_weights"])
+    facts = describe_origin(config, gpu_id=gpu_id)
+    if checkpoint is None:
+        record.begin(facts)
+    else:
+        record.resume(read_progress(checkpoint).step, facts)
+    return record

@@ -2,13 +2,14 @@
 
 import ctypes
 import errno
+import json
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import srsly
+
 
 from ..errors import Errors
 
@@ -49,7 +50,7 @@ def replace_folder(target: Path, write: Callable[[Path], Any]) -> None:
 def replace_json(target: Path, content: Any) -> None:
     """target (Path): of a file, which a killed process leaves old or new. content (Any): that JSON can hold."""
     unfinished, _ = _beside(target)
-    srsly.write_json(unfinished, content)
+    unfinished.write_text(json.dumps(content, indent=2, default=float) + "\n", encoding="utf8")
     unfinished.replace(target)
 
 

@@ -22,8 +22,8 @@ from .model_folders import ModelFolders
 from .random_state import OwnRandom
 
 
-# The evaluation whose scores should be better than guessing; the first is of untrained weights, the second may be of the warm-up.
-CHANCE_AT = 3
+# The first evaluation after so many steps should have better scores than guessing.
+CHANCE_AFTER = 100
 
 
 class Training(NamedTuple):
@@ -52,6 +52,7 @@ def train(
     checkpoint: Path | None = None,
     checkpoint_every: int = 0,
     gpu_id: int = -1,
+    on_evaluation: Callable[[dict[str, Any]], None],
     stdout: IO,
     stderr: IO,
 ) -> None:
@@ -62,6 +63,7 @@ def train(
     checkpoint (Path | None): to go on from; None to begin.
     checkpoint_every (int): steps from one checkpoint to the next; 0 for none but those at the end of each epoch.
     gpu_id (int): -1 for the CPU.
+    on_evaluation (Callable): gets what loggers get, before the models are written.
     stdout, stderr (IO): for the logger.
     RAISES (OSError): E621 when there is no space left. (ValueError): E624 for a loss that is not finite, E625 for no examples.
     """
@@ -78,6 +80,7 @@ def train(
                 write_checkpoint(output, nlp, training.optimizer, progress)
             info, is_best = _step(nlp, training, progress, epoch, batch)
             if is_best is not None:
+                on_evaluation(info)
                 folders.save(info, training.optimizer.averages, is_best=is_best)
                 info["output_path"] = str(folders.last)
                 progress.losses = {}
@@ -116,7 +119,7 @@ def _step(
             score, other_scores = training.evaluate()
         progress.results.append((score, step))
         is_best = score == max(progress.results)[0]
-        if len(progress.results) == CHANCE_AT:
+        if step >= CHANCE_AFTER and all(earlier < CHANCE_AFTER for _, earlier in progress.results[:-1]):
             warn_of_chance(other_scores, training.optimizer.learn_rate, step)
     progress.step, progress.epoch = step + 1, epoch
     progress.words += sum(len(eg) for eg in batch)
