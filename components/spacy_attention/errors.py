@@ -207,6 +207,7 @@ class Errors(metaclass=_WithCodes):
     E512 = "Option {option}: expected at least {least}, found {found}."
 
     # 6xx training
+    E601 = "Batcher argument '{field}' must be at least 1, but found {found}. Change it in [training.batcher] of the config."
     E620 = (
         "{path} holds the unfinished training of step {step}. Go on with it by --resume, or name another folder with --output; "
         "to begin anew remove {path}."

@@ -7,8 +7,12 @@ import pytest
 import spacy
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
+from spacy.language import Language
 from spacy.tokens import DocBin
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import train as train_nlp
 from thinc.api import Config
+from transformers import BertTokenizerFast
 
 from .. import helpers
 from ..helpers import BACKBONE, ENCODER, NER, TEXTCAT
@@ -64,17 +68,31 @@ def corpus(tmp_path):
     return path
 
 
-def test_spacy_train(tiny_checkpoint, corpus, tmp_path):
-    overrides = {
+def short_overrides(checkpoint, corpus):
+    return {
         "paths.train": str(corpus),
         "paths.dev": str(corpus),
         "training.max_steps": 2,
         "training.eval_frequency": 1,
-        f"components.{BACKBONE}.model.name": str(tiny_checkpoint),
+        f"components.{BACKBONE}.model.name": str(checkpoint),
         f"components.{BACKBONE}.model.transformer_config": {},
         f"components.{ENCODER}.model.heads": 4,
     }
-    train(CONFIGS / "tiny" / "default.cfg", tmp_path / "out", overrides=overrides)
+
+
+def watch(monkeypatch, owner, name, look):
+    """Call `look` before each call of a method."""
+    method = getattr(owner, name)
+
+    def watched(*args, **kwargs):
+        look(*args, **kwargs)
+        return method(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, watched)
+
+
+def test_spacy_train(tiny_checkpoint, corpus, tmp_path):
+    train(CONFIGS / "tiny" / "default.cfg", tmp_path / "out", overrides=short_overrides(tiny_checkpoint, corpus))
     for name in ("model-best", "model-last"):
         nlp = spacy.load(tmp_path / "out" / name)
         assert nlp.pipe_names == [BACKBONE, ENCODER, TEXTCAT, NER]
@@ -82,6 +100,37 @@ def test_spacy_train(tiny_checkpoint, corpus, tmp_path):
     scores = nlp.meta["performance"]
     assert {"cats_score", "ents_f", "utterance_acc"} <= scores.keys()
     assert nlp.meta["labels"][NER] == ["ORDER", "PERSON"]
+
+
+def test_spacy_train_with_batches_by_pieces(tiny_checkpoint, corpus, tmp_path, monkeypatch):
+    """Every document of an epoch is in one of its batches, and no batch is above the limit."""
+    overrides = {**short_overrides(tiny_checkpoint, corpus), "training.eval_frequency": 100}
+    batcher = {"@batchers": "spacy-attention.batch_by_pieces.v1", "name": str(tiny_checkpoint), "pieces": 40}
+    seen = []
+    watch(monkeypatch, Language, "update", lambda nlp, examples, **_: seen.append([eg.text for eg in examples]))
+    train(CONFIGS / "tiny" / "default.cfg", tmp_path / "out", overrides={**overrides, "training.batcher": batcher})
+    tokenizer = BertTokenizerFast.from_pretrained(tiny_checkpoint)
+    assert max(sum(len(tokenizer(text).input_ids) for text in batch) for batch in seen) <= 40
+    epoch = [text for batch in seen for text in batch][: len(helpers.SENTENCES)]
+    assert sorted(epoch) == sorted(text for text, _, _ in helpers.SENTENCES)
+
+
+def test_spacy_train_writes_the_averages(tiny_checkpoint, corpus, tmp_path, monkeypatch):
+    """Three steps, each evaluated and saved: averages are written, while the training goes on with the weights."""
+    config = spacy.util.load_config(CONFIGS / "tiny" / "default.cfg", overrides=short_overrides(tiny_checkpoint, corpus))
+    config["training"]["optimizer"].update(learn_rate=1e-3, head_rate=1e-3, use_averages=True)
+    nlp, updated, evaluated = init_nlp(config), [], []
+    watch(monkeypatch, Language, "update", lambda nlp, *args, **kwargs: updated.append(helpers.weights_of(nlp)))
+    watch(monkeypatch, Language, "evaluate", lambda nlp, *args, **kwargs: evaluated.append(helpers.weights_of(nlp)))
+    train_nlp(nlp, tmp_path)
+    (_, first, second), third = updated, helpers.weights_of(nlp)
+    after_two = {key: 3 / 12 * first[key] + 9 / 12 * second[key] for key in first}
+    after_three = {key: 4 / 13 * after_two[key] + 9 / 13 * third[key] for key in third}
+    for found, expected in zip(evaluated, (first, after_two, after_three), strict=True):
+        helpers.assert_close(found, expected, atol=1e-6)
+    assert any(abs(after_three[key] - third[key]).max() > 1e-4 for key in third)
+    saved = helpers.weights_of(spacy.load(tmp_path / "model-last"))
+    assert all((saved[key] == evaluated[-1][key]).all() for key in saved)
 
 
 def test_spacy_train_with_frozen_backbone(tiny_checkpoint, corpus, tmp_path):

@@ -283,8 +283,85 @@ def test_unknown_device():
     assert shim.device.type == "cpu"
 
 
-def test_averages_of_an_optimizer_leave_the_weights_alone():
+def other_weights(shim: TorchShim) -> dict:
+    """For every weight another value, with entries of a shim that does not exist."""
+    random = numpy.random.default_rng(1)
+    others = {(shim.id, key.name): random.normal(size=tuple(p.shape)).astype("float32") for key, p in shim.parameters()}
+    return {**others, (shim.id + 1000, "second.bias"): numpy.ones(2, dtype="float32")}
+
+
+def state_of(shim: TorchShim) -> dict[str, torch.Tensor]:
+    return {name: values.clone() for name, values in shim.module.state_dict().items()}
+
+
+def assert_same_state(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_other_weights_are_used_and_saved_within_the_context_only():
     shim = make_shim()
-    expected = shim.predict(X)
-    with shim.use_params({(shim.id, "second.bias"): numpy.ones(2, dtype="float32")}):
-        torch.testing.assert_close(shim.predict(X), expected)
+    own, before, others = state_of(shim), shim.predict(X), other_weights(shim)
+    with shim.use_params(others):
+        inside, saved = shim.predict(X), shim.to_bytes()
+        for key, parameter in shim.parameters():
+            numpy.testing.assert_array_equal(parameter.detach().numpy(), others[shim.id, key.name])
+    assert (inside - before).abs().max() > 0.1
+    assert_same_state(state_of(shim), own)
+    assert torch.equal(shim.predict(X), before)
+    assert torch.equal(TorchShim(Net, component="head").from_bytes(saved).predict(X), inside)
+
+
+def test_own_weights_come_back_after_an_exception():
+    shim = make_shim()
+    own, before = state_of(shim), shim.predict(X)
+    with pytest.raises(RuntimeError, match="broken"), shim.use_params(other_weights(shim)):
+        raise RuntimeError("broken")
+    assert_same_state(state_of(shim), own)
+    assert torch.equal(shim.predict(X), before)
+
+
+def test_bfloat16_copy_notices_other_weights_coming_and_going():
+    shim, exact = make_shim("bfloat16"), make_shim()
+    before, others = shim.predict(X), other_weights(shim)
+    with shim.use_params(others):
+        inside = shim.predict(X)
+    with exact.use_params(other_weights(exact)):
+        torch.testing.assert_close(inside, exact.predict(X), atol=3e-2, rtol=2e-2)
+    # Averages are changed in place between two evaluations: the same arrays come with other values.
+    for values in others.values():
+        values *= -1
+    with shim.use_params(others):
+        assert (shim.predict(X) - inside).abs().max() > 0.1
+    assert torch.equal(shim.predict(X), before)
+
+
+def test_keys_of_other_shims_change_nothing():
+    shim = make_shim("bfloat16")
+    own, before, low = state_of(shim), shim.predict(X), shim._low_precision
+    with shim.use_params({(shim.id + 1000, "second.bias"): numpy.ones(2, dtype="float32")}):
+        assert_same_state(state_of(shim), own)
+        assert torch.equal(shim.predict(X), before)
+    assert shim._low_precision is low
+    with TorchShim(Net, component="head").use_params({(1, "second.bias"): numpy.ones(2, dtype="float32")}):
+        pass
+
+
+def test_averages_of_a_thinc_optimizer():
+    """Thinc's decay is 2 / 11 at the first step and 3 / 12 at the second, from zeros on."""
+    shim, optimizer = make_shim(), Adam(0.1, use_averages=True)
+    step(shim, optimizer)
+    first = state_of(shim)
+    step(shim, optimizer)
+    second = state_of(shim)
+    with shim.use_params(optimizer.averages):
+        inside = state_of(shim)
+    for name in first:
+        torch.testing.assert_close(inside[name], 3 / 12 * 9 / 11 * first[name] + 9 / 12 * second[name])
+    assert_same_state(state_of(shim), second)
+    # Training goes on with the weights, not with the averages.
+    exact, other = make_shim(), Adam(0.1, use_averages=False)
+    for _ in range(3):
+        step(exact, other)
+    step(shim, optimizer)
+    assert_same_state(state_of(shim), state_of(exact))

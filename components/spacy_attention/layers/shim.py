@@ -2,7 +2,7 @@
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import srsly
@@ -122,15 +122,25 @@ class TorchShim(Shim):
                 continue
             weights, gradient = torch2xp(parameter.data), torch2xp(parameter.grad.to_dense())
             weights, _ = optimizer((self.id, key.name), cast(FloatsXd, weights), cast(FloatsXd, gradient))
-            parameter.data = xp2torch(weights, device=parameter.device)
-            # Thinc changes the array behind torch's back; the low-precision copy must see that there was a change.
-            torch.autograd.graph.increment_version(parameter)
+            _put(parameter, xp2torch(weights, device=parameter.device))
             parameter.grad = None
 
     @contextlib.contextmanager
-    def use_params(self, params):
-        """Weight averages never hold torch weights, so there is nothing to exchange."""
-        yield
+    def use_params(self, params: dict[Any, FloatsXd]) -> Iterator[None]:
+        """Within this context the module computes with, and is saved with, other weights; after it again with its own.
+
+        params (dict): arrays by id of a shim and name of a weight, as an optimizer's `averages`; keys of others are passed over.
+        """
+        weights = self.parameters() if self.ready else ()
+        exchanged = [(parameter, (self.id, key.name)) for key, parameter in weights if (self.id, key.name) in params]
+        before = [parameter.data for parameter, _ in exchanged]
+        try:
+            for parameter, key in exchanged:
+                _put(parameter, xp2torch(params[key], device=parameter.device))
+            yield
+        finally:
+            for (parameter, _), values in zip(exchanged, before, strict=True):
+                _put(parameter, values)
 
     def copy(self) -> "TorchShim":
         """RETURNS (TorchShim): a deep copy with an id of its own, so that an optimizer keeps the two apart."""
@@ -197,6 +207,12 @@ def load_strictly(module: nn.Module, weights: bytes, *, what: str) -> None:
             Errors.E108.format(what=what, missing=missing or "none", unexpected=unexpected or "none", shapes=shapes or "none")
         )
     module.load_state_dict(found)
+
+
+def _put(parameter: nn.Parameter, values: Tensor) -> None:
+    """Give a parameter other values, so that the low-precision copy sees that there was a change: torch does not count this one."""
+    parameter.data = values
+    torch.autograd.graph.increment_version(parameter)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from thinc.optimizers import FloatOrSeq
 from thinc.types import FloatsXd
 
 from ..types import ParameterKey
+from .averages import update_averages
 from .gradients import Buffers, clip
 
 RATES = {"backbone": "learn_rate", "encoder": "encoder_rate", "head": "head_rate"}
@@ -24,6 +25,7 @@ def create_adamw(
     eps: float = 1e-8,
     weight_decay: float = 0.01,
     grad_clip: float = 1.0,
+    use_averages: bool = False,
 ) -> "AdamW":
     """Make the optimizer (Loshchilov and Hutter 2019) with decoupled weight decay on matrices only.
 
@@ -33,6 +35,7 @@ def create_adamw(
     beta1, beta2, eps (float): as in Adam.
     weight_decay (float): none on biases, norms and other vectors.
     grad_clip (float): largest norm of the gradient of the whole pipeline; 0 for no limit.
+    use_averages (bool): keep a moving average of every weight in `averages`, which spaCy evaluates and saves in place of the weights.
     RETURNS (AdamW): the optimizer.
     """
     return AdamW(
@@ -44,6 +47,7 @@ def create_adamw(
         eps=eps,
         weight_decay=weight_decay,
         grad_clip=grad_clip,
+        use_averages=use_averages,
     )
 
 
@@ -64,8 +68,9 @@ class AdamW(Optimizer):
         eps: float,
         weight_decay: float,
         grad_clip: float,
+        use_averages: bool,
     ):
-        super().__init__(learn_rate, L2=weight_decay, grad_clip=float(grad_clip), eps=eps, use_averages=False)
+        super().__init__(learn_rate, L2=weight_decay, grad_clip=float(grad_clip), eps=eps, use_averages=use_averages)
         self.layer_decay = layer_decay
         self.own_rates = set()
         for name, rate in (("encoder_rate", encoder_rate), ("head_rate", head_rate)):
@@ -116,6 +121,10 @@ class AdamW(Optimizer):
             self._torch.step()
         # The fused kernel does not count as a change; who keeps copies of the weights must see that there was one.
         torch.autograd.graph.increment_version(parameters)
+        if self.averages is not None:
+            # Both kinds of keys begin with an id and a name, which is what `use_params` looks for.
+            weights = {key[:2]: parameter for key, (parameter, _) in collected.items()}
+            update_averages(self.averages, self.nr_update, weights)
 
     def moments(self) -> dict[Any, dict[str, torch.Tensor]]:
         """RETURNS (dict): per key of a weight its moments and its number of steps, by the names that torch gives them."""
