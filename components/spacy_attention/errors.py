@@ -207,6 +207,14 @@ class Errors(metaclass=_WithCodes):
     E512 = "Option {option}: expected at least {least}, found {found}."
 
     # 6xx training
+    E603 = (
+        "The table of 'spacy-attention.thaw.v1' needs steps, whole numbers from 0, but found {found}. Write for instance `frozen_layers = "
+        '{{"0": 6, "200": 3, "400": 0}}` in [training.before_update].'
+    )
+    E604 = (
+        "A callback of the training needs a backbone, but found none in the components {found}. Expected an attention_backbone; take the "
+        "callback out of [training], or add that component."
+    )
 
 
 class Warnings(metaclass=_WithCodes):

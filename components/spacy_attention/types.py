@@ -44,3 +44,14 @@ class TorchOptimizer(Protocol):
 
     def step(self) -> None:
         """Apply what was taken."""
+
+
+@runtime_checkable
+class Backbone(Protocol):
+    """Holds the checkpoint of a backbone, for callbacks of a training."""
+
+    def check_frozen(self, frozen: int | str) -> None:
+        """Refuse what `freeze` cannot do."""
+
+    def freeze(self, frozen: int | str) -> None:
+        """Choose what does not learn from the next update on."""

@@ -2,10 +2,12 @@
 
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import srsly
+import torch
 from thinc.api import get_torch_default_device
 from transformers import PreTrainedTokenizerFast
 
@@ -18,6 +20,8 @@ from .loading import encoder_part, read_checkpoint, rebuild
 from .shim import TorchShim, load_strictly
 
 EMBEDDING_NAME = re.compile(r"embed|\b(?:wte|wpe)\b")
+# What `frozen_layers` calls what lies below all layers.
+EMBEDDINGS = "embeddings"
 LAYER_NAME = re.compile(r"\.(?:layers?|h|blocks?|layer_groups)\.(\d+)\.")
 
 
@@ -28,7 +32,7 @@ class CheckpointShim(TorchShim):
     tokenizer_config (dict): settings for the tokenizer when the checkpoint is read.
     transformer_config (dict): settings that override the checkpoint's configuration when it is read.
     layer (int | str): see `choose_states`.
-    frozen_layers (int): layers from the bottom that do not learn, the embeddings with them; 0 freezes nothing.
+    frozen_layers (int | str): what does not learn, see `freeze`.
     gradient_checkpointing (bool): compute the activations of a layer again in the backward pass, instead of keeping them.
     """
 
@@ -39,7 +43,7 @@ class CheckpointShim(TorchShim):
         tokenizer_config: dict[str, Any],
         transformer_config: dict[str, Any],
         layer: int | str = -1,
-        frozen_layers: int = 0,
+        frozen_layers: int | str = 0,
         gradient_checkpointing: bool = False,
     ):
         super().__init__(WindowedTransformer, component="backbone", precision=precision, below_top=self._below_top)
@@ -74,6 +78,30 @@ class CheckpointShim(TorchShim):
         """Number of layers of the transformer."""
         return getattr(self.transformer.config, "num_hidden_layers", 0)
 
+    def freeze(self, frozen: int | str) -> None:
+        """Choose what does not learn from the next update on. What is frozen loses its gradient.
+
+        frozen (int | str): how many layers from the bottom, and the embeddings with them; `embeddings` for these alone, 0 for nothing.
+        RAISES (ValueError): see `check_frozen`.
+        """
+        self.check_frozen(frozen)
+        for name, parameter in self.module.named_parameters():
+            parameter.requires_grad_(self._learns(name, frozen))
+            if not parameter.requires_grad:
+                parameter.grad = None
+
+    def check_frozen(self, frozen: int | str) -> None:
+        """frozen (int | str): for `freeze`. RAISES (ValueError): E106 for what these layers do not allow."""
+        n_layers, shared = self.n_layers, hasattr(self.transformer.config, "num_hidden_groups")
+        if frozen in (0, EMBEDDINGS, n_layers):
+            return
+        if shared:
+            expected = f"0, `{EMBEDDINGS}` or {n_layers} for layers that share their weights"
+        else:
+            expected = f"`{EMBEDDINGS}` or from 0 to at most {n_layers}, the layers of the checkpoint"
+        if shared or not isinstance(frozen, int) or not 0 < frozen < n_layers:
+            raise ValueError(Errors.E106.format(field="frozen_layers", expected=expected, found=repr(frozen)))
+
     def load_checkpoint(self, name: str) -> None:
         """Read configuration, weights and tokenizer.
 
@@ -81,6 +109,11 @@ class CheckpointShim(TorchShim):
         RAISES (ValueError): see `read_checkpoint`.
         """
         self._take(*read_checkpoint(name, self.tokenizer_config, self.transformer_config))
+
+    def begin_update(self, *inputs: Any, dropout: float | None = None) -> tuple[Any, Callable[..., None]]:
+        """As `TorchShim.begin_update`. Where all is frozen nothing is kept for a backward pass, as gradient checkpointing still would."""
+        with torch.set_grad_enabled(any(parameter.requires_grad for parameter in self.module.parameters())):
+            return super().begin_update(*inputs, dropout=dropout)
 
     def to_bytes(self) -> bytes:
         """RETURNS (bytes): configuration, tokenizer files, and weights as safetensors; empty before `initialize`."""
@@ -126,9 +159,13 @@ class CheckpointShim(TorchShim):
         part.get_input_embeddings().sparse = get_torch_default_device().type == "cpu"
         states = choose_states(self.layer, getattr(part.config, "num_hidden_layers", 0))
         self._model = WindowedTransformer(part, states).to(get_torch_default_device()).eval()
-        if self.frozen_layers:
-            for name, parameter in self._model.named_parameters():
-                parameter.requires_grad_(self._below_top(name) < self.n_layers - self.frozen_layers)
+        self.freeze(self.frozen_layers)
+
+    def _learns(self, name: str, frozen: int | str) -> bool:
+        if name.startswith("states."):
+            return True  # a learned mix stands above the layers
+        levels = 0 if frozen == 0 else 1 if frozen == EMBEDDINGS else int(frozen) + 1
+        return self._below_top(name) <= self.n_layers - levels
 
     def _below_top(self, name: str) -> int:
         found = LAYER_NAME.search(name)

@@ -23,7 +23,7 @@ def build_transformer_backbone(
     budget: int = 4096,
     truncate: bool = False,
     layer: int | str = -1,
-    frozen_layers: int = 0,
+    frozen_layers: int | str = 0,
     gradient_checkpointing: bool = False,
     output_attentions: bool = False,
     tokenizer_config: dict[str, Any] = {},  # noqa: B006 (confection fills arguments; never changed)
@@ -42,7 +42,8 @@ def build_transformer_backbone(
     truncate (bool): cut every document after one window instead of reading on; what that costs is counted in the document's report.
     layer (int | str): which hidden state comes out: -1 the last, 0 the embeddings, n that of the n-th layer (negative ones count from
         the last), or `mix`, a learned mean of all.
-    frozen_layers (int): layers from the bottom that do not learn, the embeddings with them; 0 freezes nothing.
+    frozen_layers (int | str): layers from the bottom that do not learn, the embeddings with them; `embeddings` for these alone, the
+        number of layers for the whole checkpoint, 0 for nothing.
     gradient_checkpointing (bool): in training keep the input of each layer only, and compute the rest again: less memory, more time.
     output_attentions (bool): in prediction also give the attention weights of the checkpoint's layers; runs it a second time.
     tokenizer_config (dict): settings for the tokenizer, used at `initialize`.
