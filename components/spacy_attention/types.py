@@ -1,6 +1,7 @@
 """Named aliases for the data that passes between the parts."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from thinc.types import Floats2d, Ragged
@@ -55,3 +56,6 @@ class Backbone(Protocol):
 
     def freeze(self, frozen: int | str) -> None:
         """Choose what does not learn from the next update on."""
+
+    def save_adapter(self, folder: Path) -> None:
+        """Write the adapters alone."""

@@ -1,6 +1,9 @@
 """What the arguments of the backbone may be: by themselves, and for the checkpoint that was read."""
 
+from typing import Any
+
 from ..errors import Errors
+from ..layers.adapters import LoraSettings
 from ..layers.hf_shim import EMBEDDINGS, CheckpointShim
 from ..layers.precision import PRECISIONS
 
@@ -20,6 +23,25 @@ def check_arguments(*, precision: str, window: int, stride: int, budget: int, la
         raise ValueError(Errors.E106.format(field="frozen_layers", expected=expected, found=repr(frozen_layers)))
     if budget < 1:
         raise ValueError(Errors.E106.format(field="budget", expected="at least 1 piece", found=budget))
+
+
+def lora_settings(block: dict[str, Any] | None) -> LoraSettings | None:
+    """block (dict | None): the argument `lora`. RETURNS (LoraSettings | None): it, filled. RAISES (ValueError): E106."""
+    if block is None:
+        return None
+    if unknown := sorted(block.keys() - set(LoraSettings._fields)):
+        raise ValueError(Errors.E106.format(field="lora", expected=f"a block of {LoraSettings._fields}", found=unknown))
+    settings = LoraSettings(**block)
+    checks = {
+        "rank": (isinstance(settings.rank, int) and settings.rank >= 1, "a number, at least 1"),
+        "alpha": (isinstance(settings.alpha, int) and settings.alpha >= 1, "a number, at least 1"),
+        "dropout": (isinstance(settings.dropout, int | float) and 0 <= settings.dropout < 1, "from 0 to below 1"),
+        "targets": (settings.targets is None or isinstance(settings.targets, str | list), "null, a string or a list of strings"),
+    }
+    for field, (right, expected) in checks.items():
+        if not right:
+            raise ValueError(Errors.E106.format(field=f"lora.{field}", expected=expected, found=repr(getattr(settings, field))))
+    return settings
 
 
 def check_fits(shim: CheckpointShim, name: str, window: int) -> None:
