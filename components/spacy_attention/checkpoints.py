@@ -72,6 +72,12 @@ def find_packaged(name: str) -> Path | None:
     return folder
 
 
+def checksum(path: Path) -> str:
+    """path (Path): a file. RETURNS (str): its sha256, 64 hexadecimal digits."""
+    with path.open("rb") as file_:
+        return hashlib.file_digest(file_, "sha256").hexdigest()
+
+
 def verify_checksum(path: Path, expected: str) -> None:
     """Compare a file's sha256 with the recorded one.
 
@@ -79,8 +85,7 @@ def verify_checksum(path: Path, expected: str) -> None:
     expected (str): 64 hexadecimal digits.
     RAISES (ValueError): E102 with both values when they differ.
     """
-    with path.open("rb") as file_:
-        found = hashlib.file_digest(file_, "sha256").hexdigest()
+    found = checksum(path)
     if found != expected:
         raise ValueError(Errors.E102.format(path=path, expected=expected, found=found))
 

@@ -88,6 +88,14 @@ class Errors(metaclass=_WithCodes):
         "type '{model_type}' does not give them. Expected a model with full attention (BERT, RoBERTa, GPT-2). Set `output_attentions = "
         'false` in the backbone\'s model block, or `model.attrs["output_attentions"] = False` on the component.'
     )
+    E120 = (
+        "Argument `lora` of the backbone needs the library peft for training, but it is not installed. Run "
+        '`python -m pip install "spacy-attention[lora]"`, or set `lora = null` in its model block.'
+    )
+    E121 = (
+        "The backbone has no adapters to save. Expected one with `lora` in its model block, after `nlp.initialize()` or, when the pipeline "
+        "was loaded, after the first update: what is saved has its adapters merged into the weights."
+    )
 
     # 2xx listeners and encoder
     E201 = (
@@ -208,6 +216,18 @@ class Errors(metaclass=_WithCodes):
 
     # 6xx training
     E601 = "Batcher argument '{field}' must be at least 1, but found {found}. Change it in [training.batcher] of the config."
+    E602 = (
+        "The adapters of {n} backbones cannot go into one folder: expected one backbone in the pipeline. Call `save_adapter` of each "
+        "one's shim with a folder of its own."
+    )
+    E603 = (
+        "The table of 'spacy-attention.thaw.v1' needs steps, whole numbers from 0, but found {found}. Write for instance `frozen_layers = "
+        '{{"0": 6, "200": 3, "400": 0}}` in [training.before_update].'
+    )
+    E604 = (
+        "A callback of the training needs a backbone, but found none in the components {found}. Expected an attention_backbone; take the "
+        "callback out of [training], or add that component."
+    )
     E620 = (
         "{path} holds the unfinished training of step {step}. Go on with it by --resume, or name another folder with --output; "
         "to begin anew remove {path}."

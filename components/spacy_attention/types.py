@@ -1,6 +1,7 @@
 """Named aliases for the data that passes between the parts."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from thinc.types import Floats2d, Ragged
@@ -44,3 +45,17 @@ class TorchOptimizer(Protocol):
 
     def step(self) -> None:
         """Apply what was taken."""
+
+
+@runtime_checkable
+class Backbone(Protocol):
+    """Holds the checkpoint of a backbone, for callbacks of a training."""
+
+    def check_frozen(self, frozen: int | str) -> None:
+        """Refuse what `freeze` cannot do."""
+
+    def freeze(self, frozen: int | str) -> None:
+        """Choose what does not learn from the next update on."""
+
+    def save_adapter(self, folder: Path) -> None:
+        """Write the adapters alone."""

@@ -7,6 +7,7 @@ from thinc.api import Adam
 from transformers import AutoModel
 
 from spacy_attention.models.backbone import build_transformer_backbone
+from spacy_attention.training.optimizer import create_adamw
 
 from .test_backbone import HuggingFace, make_docs, make_model
 
@@ -58,6 +59,69 @@ def test_frozen_layers_do_not_learn(tiny_checkpoint):
     assert gradients(again).keys() == found.keys()
 
 
+def test_frozen_embeddings_leave_all_layers_to_learn(tiny_checkpoint):
+    everything = gradients(make_model(tiny_checkpoint))
+    found = gradients(make_model(tiny_checkpoint, frozen_layers="embeddings"))
+    assert found.keys() == {name for name in everything if ".embeddings." not in name}
+    assert any(".layer.0." in name for name in found)
+    for name, gradient in found.items():
+        torch.testing.assert_close(gradient, everything[name])
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("gradient_checkpointing", [False, True])
+def test_a_checkpoint_frozen_as_a_whole_keeps_no_activations(tiny_checkpoint, monkeypatch, precision, gradient_checkpointing):
+    def make(frozen_layers):
+        settings = dict(precision=precision, gradient_checkpointing=gradient_checkpointing, frozen_layers=frozen_layers)
+        model = build_transformer_backbone(str(tiny_checkpoint), **settings)
+        model.initialize()
+        return model
+
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
+        monkeypatch.setattr(torch.autograd, "backward", None)  # whoever calls it fails
+        assert gradients(make(2)) == {}
+    assert kept == []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x), pytest.raises(TypeError):
+        gradients(make(1))
+    assert kept
+
+
+def test_a_mix_learns_over_frozen_layers(tiny_checkpoint):
+    assert gradients(make_model(tiny_checkpoint, frozen_layers=2, layer="mix")).keys() == {"states.weights", "states.factor"}
+
+
+@pytest.mark.parametrize("adam", [Adam, create_adamw])
+def test_what_is_frozen_does_not_move_and_thaws(tiny_checkpoint, adam):
+    model = make_model(tiny_checkpoint)
+    shim, optimizer = model.shims[0], adam(0.1)
+
+    def moved(frozen) -> set[str]:
+        shim.freeze(frozen)
+        assert all(p.grad is None for p in shim.module.parameters() if not p.requires_grad)
+        before = {name: p.detach().clone() for name, p in shim.module.named_parameters()}
+        batch, backprop = model.begin_update(make_docs(DOCS))
+        backprop(numpy.ones_like(batch.rows) * numpy.arange(batch.rows.shape[1], dtype="float32"))
+        model.finish_update(optimizer)
+        optimizer.step_schedules()
+        return {name for name, p in shim.module.named_parameters() if not torch.equal(p, before[name])}
+
+    everything = moved(0)
+    assert any(".embeddings." in name for name in everything)
+    layers = moved("embeddings")
+    assert layers == {name for name in everything if ".embeddings." not in name}
+    assert moved(1) == {name for name in everything if ".layer.1." in name}
+    assert moved(2) == set()
+    assert moved(0) == everything
+
+
+def test_what_is_frozen_loses_its_gradient(tiny_checkpoint):
+    model = make_model(tiny_checkpoint)
+    assert gradients(model)
+    model.shims[0].freeze(2)
+    assert all(p.grad is None for p in model.shims[0].module.parameters())
+
+
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_gradient_checkpointing_gives_the_same_gradients(tiny_checkpoint, precision):
     results = []
@@ -83,6 +147,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(tiny_checkpoint, precis
         ({"layer": "top"}, r"E106\].*'layer'.*`mix`.*found 'top'"),
         ({"frozen_layers": -1}, r"E106\].*'frozen_layers'.*at least 0"),
         ({"frozen_layers": 3}, r"E106\].*'frozen_layers'.*at most 2.*found 3"),
+        ({"frozen_layers": "all"}, r"E106\].*'frozen_layers'.*`embeddings`.*found 'all'"),
     ],
 )
 def test_settings_out_of_range(tiny_checkpoint, settings, message):
@@ -93,6 +158,13 @@ def test_settings_out_of_range(tiny_checkpoint, settings, message):
 def test_layers_that_share_weights_cannot_be_frozen_apart(family_folder):
     with pytest.raises(ValueError, match=r"E106\].*'frozen_layers'.*share their weights"):
         make_model(family_folder("albert"), window=48, stride=32, frozen_layers=1)
+    assert gradients(make_model(family_folder("albert"), window=48, stride=32, frozen_layers=2)) == {}
+
+
+def test_more_frozen_layers_than_a_loaded_backbone_has(tiny_checkpoint):
+    saved = make_model(tiny_checkpoint).to_bytes()
+    with pytest.raises(ValueError, match=r"E106\].*'frozen_layers'.*at most 2.*found 3"):
+        build_transformer_backbone("nowhere", frozen_layers=3).from_bytes(saved)
 
 
 def test_budget_is_halved_when_the_device_runs_out_of_memory(tiny_checkpoint, monkeypatch):

@@ -251,6 +251,42 @@ def test_component_that_skips_a_step():
     assert optimizer._torch.state[b]["step"] == 2
 
 
+def test_a_weight_that_was_frozen_starts_with_fresh_moments():
+    """And while it is frozen nothing moves it: no gradient that was taken before, no momentum, no decay."""
+    ends = []
+    for frozen_before in (True, False):
+        torch.manual_seed(0)
+        table, other = nn.Embedding(6, 3, sparse=True), nn.Parameter(torch.zeros(2))
+        optimizer = create_adamw(0.05, weight_decay=0.1)
+
+        def collect(ids, optimizer=optimizer, table=table, other=other):
+            (table(torch.tensor(ids)).square().sum() * 3 + other.sum()).backward()
+            if table.weight.grad is not None:
+                optimizer.collect_parameter(ParameterKey(1, "table", "backbone", 0), table.weight)
+            optimizer.collect_parameter(ParameterKey(2, "other", "head", 0), other)
+
+        start = table.weight.detach().clone()
+        if frozen_before:
+            collect([0, 1])
+            optimizer.step_schedules()
+            assert not torch.equal(table.weight, start)
+            collect([0, 1])
+            before = table.weight.detach().clone()
+            table.weight.requires_grad_(False)
+            optimizer.step_schedules()
+            collect([0, 1])
+            optimizer.step_schedules()
+            assert torch.equal(table.weight, before)
+            table.weight.data.copy_(start)
+            table.weight.requires_grad_(True)
+            torch.nn.init.zeros_(other)
+        collect([0, 2])
+        optimizer.step_schedules()
+        assert optimizer._torch.state[table.weight]["step"] == 1
+        ends.append(table.weight.detach())
+    torch.testing.assert_close(ends[0], ends[1])
+
+
 def test_nothing_collected():
     optimizer = create_adamw(0.1)
     optimizer.step()

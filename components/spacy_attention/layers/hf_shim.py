@@ -1,23 +1,31 @@
 """The shim of a Hugging Face checkpoint: weights, configuration and tokenizer travel together."""
 
+import copy
+import hashlib
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import srsly
+import torch
 from thinc.api import get_torch_default_device
+from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from ..errors import Errors
 from ..nn.dropout import replace_dropouts
 from ..nn.hidden_states import choose_states
 from ..nn.transformer import WindowedTransformer, first_position
+from .adapters import BaseWeights, LoraSettings, add_adapters, has_adapters, is_adapter, merge_adapters, write_adapters
 from .float32_attention import checkpoint_contexts
-from .loading import encoder_part, read_checkpoint, rebuild
+from .loading import encoder_part, read_checkpoint, rebuild, weights_checksum
 from .shim import TorchShim, load_strictly
 
 EMBEDDING_NAME = re.compile(r"embed|\b(?:wte|wpe)\b")
+# What `frozen_layers` calls what lies below all layers.
+EMBEDDINGS = "embeddings"
 LAYER_NAME = re.compile(r"\.(?:layers?|h|blocks?|layer_groups)\.(\d+)\.")
 
 
@@ -28,8 +36,9 @@ class CheckpointShim(TorchShim):
     tokenizer_config (dict): settings for the tokenizer when the checkpoint is read.
     transformer_config (dict): settings that override the checkpoint's configuration when it is read.
     layer (int | str): see `choose_states`.
-    frozen_layers (int): layers from the bottom that do not learn, the embeddings with them; 0 freezes nothing.
+    frozen_layers (int | str): what does not learn, see `freeze`.
     gradient_checkpointing (bool): compute the activations of a layer again in the backward pass, instead of keeping them.
+    lora (LoraSettings | None): adapters that learn in the place of all other weights.
     """
 
     def __init__(
@@ -39,8 +48,9 @@ class CheckpointShim(TorchShim):
         tokenizer_config: dict[str, Any],
         transformer_config: dict[str, Any],
         layer: int | str = -1,
-        frozen_layers: int = 0,
+        frozen_layers: int | str = 0,
         gradient_checkpointing: bool = False,
+        lora: LoraSettings | None = None,
     ):
         super().__init__(WindowedTransformer, component="backbone", precision=precision, below_top=self._below_top)
         self._tokenizer: PreTrainedTokenizerFast | None = None
@@ -50,6 +60,9 @@ class CheckpointShim(TorchShim):
         self.layer = layer
         self.frozen_layers = frozen_layers
         self.gradient_checkpointing = gradient_checkpointing
+        self.lora = lora
+        self._frozen = frozen_layers  # now; a training may change it
+        self._base: BaseWeights | None = None  # of the adapters
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerFast:
@@ -74,13 +87,60 @@ class CheckpointShim(TorchShim):
         """Number of layers of the transformer."""
         return getattr(self.transformer.config, "num_hidden_layers", 0)
 
+    def freeze(self, frozen: int | str) -> None:
+        """Choose what does not learn from the next update on. What is frozen loses its gradient.
+
+        frozen (int | str): how many layers from the bottom, and the embeddings with them; `embeddings` for these alone, 0 for nothing.
+        RAISES (ValueError): see `check_frozen`.
+        """
+        self.check_frozen(frozen)
+        self._frozen = frozen
+        for name, parameter in self.module.named_parameters():
+            parameter.requires_grad_(self._learns(name, frozen))
+            if not parameter.requires_grad:
+                parameter.grad = None
+
+    def check_frozen(self, frozen: int | str) -> None:
+        """frozen (int | str): for `freeze`. RAISES (ValueError): E106 for what these layers do not allow."""
+        n_layers, shared = self.n_layers, hasattr(self.transformer.config, "num_hidden_groups")
+        if frozen in (0, EMBEDDINGS, n_layers):
+            return
+        if shared:
+            expected = f"0, `{EMBEDDINGS}` or {n_layers} for layers that share their weights"
+        else:
+            expected = f"`{EMBEDDINGS}` or from 0 to at most {n_layers}, the layers of the checkpoint"
+        if shared or not isinstance(frozen, int) or not 0 < frozen < n_layers:
+            raise ValueError(Errors.E106.format(field="frozen_layers", expected=expected, found=repr(frozen)))
+
     def load_checkpoint(self, name: str) -> None:
         """Read configuration, weights and tokenizer.
 
         name (str): see `find_checkpoint`.
-        RAISES (ValueError): see `read_checkpoint`.
+        RAISES (ValueError): see `read_checkpoint`; see `add_adapters`.
         """
         self._take(*read_checkpoint(name, self.tokenizer_config, self.transformer_config))
+        if self.lora is not None:
+            self._adapt(self.lora, BaseWeights(name, weights_checksum(name)))
+
+    def save_adapter(self, folder: Path) -> None:
+        """Write the adapters alone.
+
+        folder (Path): see `write_adapters`.
+        RAISES (ValueError): E121 without adapters.
+        """
+        if self._base is None:
+            raise ValueError(Errors.E121)
+        write_adapters(self.transformer, folder, self._base)
+
+    def begin_update(self, *inputs: Any, dropout: float | None = None) -> tuple[Any, Callable[..., None]]:
+        """As `TorchShim.begin_update`. Where all is frozen nothing is kept for a backward pass, as gradient checkpointing still would.
+
+        A pipeline that was loaded gets its adapters at the first update: prediction needs none.
+        """
+        if self.lora is not None and not has_adapters(self.module):
+            self._adapt(self.lora, BaseWeights(None, hashlib.sha256(self._weights_to_bytes() or b"").hexdigest()))
+        with torch.set_grad_enabled(any(parameter.requires_grad for parameter in self.module.parameters())):
+            return super().begin_update(*inputs, dropout=dropout)
 
     def to_bytes(self) -> bytes:
         """RETURNS (bytes): configuration, tokenizer files, and weights as safetensors; empty before `initialize`."""
@@ -123,12 +183,29 @@ class CheckpointShim(TorchShim):
         if self.gradient_checkpointing:
             part.gradient_checkpointing_enable({"use_reentrant": False, "context_fn": checkpoint_contexts})
         # On a GPU zeros cost nothing, but the rows of a sparse gradient would have to be waited for.
-        part.get_input_embeddings().sparse = get_torch_default_device().type == "cpu"
+        # An adapter of the table has dense ones.
+        part.get_input_embeddings().sparse = get_torch_default_device().type == "cpu" and self.lora is None
         states = choose_states(self.layer, getattr(part.config, "num_hidden_layers", 0))
+        self._base = None
         self._model = WindowedTransformer(part, states).to(get_torch_default_device()).eval()
-        if self.frozen_layers:
-            for name, parameter in self._model.named_parameters():
-                parameter.requires_grad_(self._below_top(name) < self.n_layers - self.frozen_layers)
+        self.freeze(self.frozen_layers)
+
+    def _adapt(self, settings: LoraSettings, base: BaseWeights) -> None:
+        add_adapters(self.transformer, settings)
+        self.module.eval()
+        self._base = base
+        self.freeze(self._frozen)
+
+    def _plain(self) -> nn.Module:
+        return merge_adapters(copy.deepcopy(self.module)) if has_adapters(self.module) else self.module
+
+    def _learns(self, name: str, frozen: int | str) -> bool:
+        if name.startswith("states."):
+            return True  # a learned mix stands above the layers
+        if self.lora is not None and not is_adapter(name):
+            return False
+        levels = 0 if frozen == 0 else 1 if frozen == EMBEDDINGS else int(frozen) + 1
+        return self._below_top(name) <= self.n_layers - levels
 
     def _below_top(self, name: str) -> int:
         found = LAYER_NAME.search(name)

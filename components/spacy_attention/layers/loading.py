@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import torch
 from safetensors import SafetensorError
 from transformers import MODEL_MAPPING, AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerFast
+from transformers.utils import SAFE_WEIGHTS_NAME, cached_file
 from transformers.utils import logging as hf_logging
 
-from ..checkpoints import find_checkpoint, missing_checkpoint_message
+from ..checkpoints import checksum, find_checkpoint, missing_checkpoint_message
 from ..errors import Errors
 from .pieces import prepare_tokenizer, special_ids, special_tokens
 
@@ -56,6 +57,12 @@ def rebuild(config: str, tokenizer_files: dict[str, bytes]) -> tuple[Any, Any]:
         read = AutoConfig.from_pretrained(folder, **SAFE)
         tokenizer = AutoTokenizer.from_pretrained(folder, **SAFE_TOKENIZER)
     return AutoModel.from_config(read, **SAFE), prepare_tokenizer(tokenizer)
+
+
+def weights_checksum(name: str) -> str | None:
+    """name (str): see `find_checkpoint`. RETURNS (str | None): sha256 of `model.safetensors`; None for weights in another format."""
+    path = cached_file(find_checkpoint(name), SAFE_WEIGHTS_NAME, _raise_exceptions_for_missing_entries=False)
+    return None if path is None else checksum(Path(path))
 
 
 def encoder_part(transformer: Any) -> Any:

@@ -178,13 +178,17 @@ class TorchShim(Shim):
     def _weights_to_bytes(self) -> bytes | None:
         if self._model is None:
             return None
-        return save({name: x.detach().cpu().contiguous().clone() for name, x in self._model.state_dict().items()})
+        return save({name: x.detach().cpu().contiguous().clone() for name, x in self._plain().state_dict().items()})
+
+    def _plain(self) -> nn.Module:
+        """The module as `build` makes it, which is what is saved and what the copy in a lower precision is made of."""
+        return self.module
 
     def _lower(self, dtype: torch.dtype) -> nn.Module:
         """A copy of the module in a lower precision, made again whenever a weight has changed."""
         version = tuple(version for p in self.module.parameters() for version in (p.data_ptr(), p._version))
         if self._low_precision is None or self._low_precision[0] != version:
-            lower = copy.deepcopy(self.module).to(dtype).eval()
+            lower = copy.deepcopy(self._plain()).to(dtype).eval()
             if self.device.type == "cpu" and can_prepack():
                 prepack_linears(lower)
             self._low_precision = (version, lower)

@@ -9,7 +9,7 @@ from thinc.api import Model
 from ..checkpoints import DEFAULT_CHECKPOINT
 from ..layers.backbone import BackboneBatch, backbone_layer
 from ..layers.hf_shim import CheckpointShim
-from .backbone_arguments import check_arguments, check_fits
+from .backbone_arguments import check_arguments, check_fits, lora_settings
 from .standalone_backbone import replace_listener, replace_listener_cfg
 from .stock_arguments import check_grad_scaler, check_span_getter, choose_precision, tokenizer_settings
 
@@ -23,8 +23,9 @@ def build_transformer_backbone(
     budget: int = 4096,
     truncate: bool = False,
     layer: int | str = -1,
-    frozen_layers: int = 0,
+    frozen_layers: int | str = 0,
     gradient_checkpointing: bool = False,
+    lora: dict[str, Any] | None = None,
     output_attentions: bool = False,
     tokenizer_config: dict[str, Any] = {},  # noqa: B006 (confection fills arguments; never changed)
     transformer_config: dict[str, Any] = {},  # noqa: B006
@@ -42,8 +43,10 @@ def build_transformer_backbone(
     truncate (bool): cut every document after one window instead of reading on; what that costs is counted in the document's report.
     layer (int | str): which hidden state comes out: -1 the last, 0 the embeddings, n that of the n-th layer (negative ones count from
         the last), or `mix`, a learned mean of all.
-    frozen_layers (int): layers from the bottom that do not learn, the embeddings with them; 0 freezes nothing.
+    frozen_layers (int | str): layers from the bottom that do not learn, the embeddings with them; `embeddings` for these alone, the
+        number of layers for the whole checkpoint, 0 for nothing.
     gradient_checkpointing (bool): in training keep the input of each layer only, and compute the rest again: less memory, more time.
+    lora (dict | None): adapters that learn in the place of the weights: `rank`, `alpha`, `dropout` and `targets` of `LoraSettings`.
     output_attentions (bool): in prediction also give the attention weights of the checkpoint's layers; runs it a second time.
     tokenizer_config (dict): settings for the tokenizer, used at `initialize`.
     transformer_config (dict): settings that override the checkpoint's configuration, used at `initialize`: for instance
@@ -63,6 +66,7 @@ def build_transformer_backbone(
         layer=layer,
         frozen_layers=frozen_layers,
         gradient_checkpointing=gradient_checkpointing,
+        lora=lora_settings(lora),
     )
     attrs = {
         "name": name,

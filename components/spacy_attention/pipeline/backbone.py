@@ -42,6 +42,7 @@ truncate = false
 layer = -1
 frozen_layers = 0
 gradient_checkpointing = false
+lora = null
 output_attentions = false
 tokenizer_config = {}
 transformer_config = {}

@@ -107,11 +107,13 @@ class AdamW(Optimizer):
 
     def step(self) -> None:
         """Clip what was collected by the norm of all of it, and apply it."""
+        self._forget_frozen()
         collected, self._collected = self._collected, {}
-        if not collected:
+        pairs = [(parameter, gradient) for parameter, gradient in collected.values() if parameter.requires_grad]
+        if not pairs:
             return
-        parameters = [parameter for parameter, _ in collected.values()]
-        gradients = [gradient.coalesce() if gradient.is_sparse else gradient for _, gradient in collected.values()]
+        parameters = [parameter for parameter, _ in pairs]
+        gradients = [gradient.coalesce() if gradient.is_sparse else gradient for _, gradient in pairs]
         if self.grad_clip:
             clip(gradients, self.grad_clip)
         for group in self._torch.param_groups:
@@ -138,6 +140,13 @@ class AdamW(Optimizer):
         """Apply what was collected at the rates of this step, then move every schedule to the next."""
         self.step()
         super().step_schedules()
+
+    def _forget_frozen(self) -> None:
+        """Let go of the moments of weights that no longer learn: should they learn again, these would be of another time."""
+        for parameter in self._known.values():
+            if not parameter.requires_grad:
+                self._torch.state.pop(parameter, None)
+                self._buffers.forget(parameter)
 
     def _collect(self, key: Any, parameter: Any, gradient: Any, *, component: str, below_top: int) -> None:
         if key in self._collected:
