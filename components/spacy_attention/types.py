@@ -59,3 +59,9 @@ class Backbone(Protocol):
 
     def save_adapter(self, folder: Path) -> None:
         """Write the adapters alone."""
+
+    def write_unmerged(self, path: Path) -> None:
+        """Write all weights as they are in training, if there are adapters."""
+
+    def read_unmerged(self, path: Path) -> None:
+        """Take up what `write_unmerged` wrote, if it wrote anything."""

@@ -19,6 +19,7 @@ from spacy_attention.cli.train import train
 from spacy_attention.training import checkpoint, loop
 
 from .. import helpers
+from ..helpers import BACKBONE
 from ..training.tiny_training import write_config
 
 STEPS = 7
@@ -47,12 +48,24 @@ class Run(NamedTuple):
     output: Path
 
 
-@pytest.fixture(scope="module", params=["AdamW.v1", "Adam.v1"])
+@pytest.fixture(scope="module", params=["AdamW.v1", "Adam.v1", "adapters"])
 def run(request, tiny_checkpoint, tmp_path_factory):
-    """A few steps of three epochs, with dropout everywhere, evaluated now and then; by our optimizer, and by Thinc's with averages."""
+    """A few steps of three epochs, with dropout everywhere, evaluated now and then.
+
+    By our optimizer; by Thinc's with averages; by ours with averages, adapters and layers that thaw.
+    """
     folder = tmp_path_factory.mktemp("train")
     optimizer = STOCK_OPTIMIZER if request.param == "Adam.v1" else None
     config = write_config(folder, tiny_checkpoint, optimizer=optimizer, max_steps=STEPS - 1, eval_frequency=3)
+    if request.param == "adapters":
+        changed = Config().from_disk(config, interpolate=False)
+        changed["components"][BACKBONE]["model"]["lora"] = {"rank": 2, "dropout": 0.1}
+        changed["training"]["optimizer"]["use_averages"] = True
+        changed["training"]["before_update"] = {
+            "@callbacks": "spacy-attention.thaw.v1",
+            "frozen_layers": {"0": 2, "2": 1, "4": 0},
+        }
+        changed.to_disk(config)
     train(config, folder / "whole", silent=True)
     return Run(config, folder / "whole")
 

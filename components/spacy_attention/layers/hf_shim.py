@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import srsly
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 from thinc.api import get_torch_default_device
 from torch import nn
 from transformers import PreTrainedTokenizerFast
@@ -131,6 +133,27 @@ class CheckpointShim(TorchShim):
         if self._base is None:
             raise ValueError(Errors.E121)
         write_adapters(self.transformer, folder, self._base)
+
+    def write_unmerged(self, path: Path) -> None:
+        """For going on with a training: what `to_bytes` merges cannot be taken apart again.
+
+        path (Path): of a safetensors file, which is not written without adapters.
+        """
+        if self._base is not None:
+            state = {name: x.detach().cpu().contiguous().clone() for name, x in self.module.state_dict().items()}
+            save_file(state, path, metadata={"base": srsly.json_dumps(self._base._asdict())})
+
+    def read_unmerged(self, path: Path) -> None:
+        """path (Path): from `write_unmerged` of a shim with the same settings; without that file nothing changes."""
+        if self.lora is None or not path.exists():
+            return
+        with safe_open(path, framework="pt") as file_:
+            base = BaseWeights(**srsly.json_loads(file_.metadata()["base"]))
+            state = {name: file_.get_tensor(name) for name in file_.keys()}  # noqa: SIM118
+        if not has_adapters(self.module):
+            self._adapt(self.lora, base)
+        self._base = base
+        self.module.load_state_dict(state)
 
     def begin_update(self, *inputs: Any, dropout: float | None = None) -> tuple[Any, Callable[..., None]]:
         """As `TorchShim.begin_update`. Where all is frozen nothing is kept for a backward pass, as gradient checkpointing still would.

@@ -7,16 +7,20 @@ from ..errors import Errors
 from ..types import Backbone
 
 
-def backbones_of(nlp: Language) -> list[Backbone]:
+def find_backbones(nlp: Language) -> list[Backbone]:
     """Look into every component, since one that was made standalone has a backbone of its own.
 
     nlp (Language): any.
-    RETURNS (list): in pipeline order, at least one.
-    RAISES (ValueError): E604 for a pipeline without any.
+    RETURNS (list): in pipeline order.
     """
     models = [getattr(pipe, "model", None) for _, pipe in nlp.pipeline]
     nodes = [node for model in models if isinstance(model, Model) for node in model.walk()]
-    backbones = [shim for node in nodes for shim in node.shims if isinstance(shim, Backbone)]
+    return [shim for node in nodes for shim in node.shims if isinstance(shim, Backbone)]
+
+
+def backbones_of(nlp: Language) -> list[Backbone]:
+    """nlp (Language): any. RETURNS (list): as `find_backbones`, at least one. RAISES (ValueError): E604 for a pipeline without any."""
+    backbones = find_backbones(nlp)
     if not backbones:
         raise ValueError(Errors.E604.format(found=nlp.pipe_names))
     return backbones

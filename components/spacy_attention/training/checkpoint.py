@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from spacy.language import Language
 from thinc.api import Optimizer
 
+from .backbones import find_backbones
 from .folders import remove_folder, replace_folder
 from .moments import read_moments, weight_names, write_moments
 from .random_state import get_random_state, set_random_state
@@ -59,6 +60,8 @@ def write_checkpoint(output: Path, nlp: Language, optimizer: Optimizer, progress
     def write(folder: Path) -> None:
         folder.mkdir(parents=True)
         nlp.to_disk(folder / "pipeline")
+        for i, backbone in enumerate(find_backbones(nlp)):
+            backbone.write_unmerged(folder / f"backbone-{i}.safetensors")
         save_file(read_moments(optimizer, weight_names(nlp)), folder / "moments.safetensors")
         # Not by srsly, which rounds: every digit counts.
         (folder / "state.json").write_text(json.dumps(state), encoding="utf8")
@@ -104,6 +107,8 @@ def restore(checkpoint: Path, nlp: Language, optimizer: Optimizer) -> None:
     """
     state = _read_state(checkpoint)
     torch.set_num_threads(state["threads"])
+    for i, backbone in enumerate(find_backbones(nlp)):
+        backbone.read_unmerged(checkpoint / f"backbone-{i}.safetensors")
     write_moments(optimizer, weight_names(nlp), load_file(checkpoint / "moments.safetensors"))
     set_random_state(state["random"])
 

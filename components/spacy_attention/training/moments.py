@@ -8,7 +8,13 @@ from spacy.language import Language
 from thinc.api import Optimizer, torch2xp, xp2torch
 from torch import Tensor
 
+from ..types import ParameterKey
 from .optimizer import AdamW
+
+# Stands in the name of every torch weight.
+TORCH = "/torch/"
+# What the base class of all optimizers keeps, in attributes of these names.
+THINC_KINDS = {"mom1", "mom2", "averages", "nr_update"}
 
 
 def weight_names(nlp: Language) -> dict[Any, str]:
@@ -23,7 +29,7 @@ def weight_names(nlp: Language) -> dict[Any, str]:
             names |= {(node.id, name): f"{pipe_name}/{i}/{name}" for name in node.param_names}
             for shim in node.shims:
                 for key in _torch_keys(shim):
-                    names[key] = names[key[:2]] = f"{pipe_name}/{i}/shim/{key.name}"
+                    names[key] = names[key[:2]] = f"{pipe_name}/{i}{TORCH}{key.name}"
     return names
 
 
@@ -45,14 +51,24 @@ def write_moments(optimizer: Optimizer, names: dict[Any, str], moments: dict[str
         kind, _, weight = name.partition(":")
         by_name.setdefault(weight, {})[kind] = value
     if isinstance(optimizer, AdamW):
-        optimizer.restore({key: by_name[name] for key, name in names.items() if name in by_name})
-        return
+        own = {key: name for key, name in names.items() if isinstance(key, ParameterKey) or TORCH not in name}
+        optimizer.restore({key: _of_torch(by_name[name]) for key, name in own.items() if name in by_name})
     for key, name in names.items():
-        for kind, value in by_name.get(name, {}).items():
-            if kind == "nr_update":
-                optimizer.nr_update[key] = int(value)
-            else:
-                getattr(optimizer, kind)[key] = torch2xp(value)
+        # Of a torch weight two keys have the name; this is the one that Thinc and `use_params` know.
+        if not isinstance(key, ParameterKey):
+            _restore_in_thinc(optimizer, key, by_name.get(name, {}))
+
+
+def _of_torch(kinds: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {kind: value for kind, value in kinds.items() if kind not in THINC_KINDS}
+
+
+def _restore_in_thinc(optimizer: Optimizer, key: Any, kinds: dict[str, Tensor]) -> None:
+    for kind in THINC_KINDS & kinds.keys():
+        if kind == "nr_update":
+            optimizer.nr_update[key] = int(kinds[kind])
+        else:
+            getattr(optimizer, kind)[key] = torch2xp(kinds[kind])
 
 
 def _torch_keys(shim: Any) -> Iterator[Any]:
@@ -65,8 +81,6 @@ def _entries(optimizer: Optimizer) -> Iterator[tuple[str, Any, Tensor]]:
     if isinstance(optimizer, AdamW):
         for key, state in optimizer.moments().items():
             yield from ((kind, key, value) for kind, value in state.items())
-        return
     for kind in ("mom1", "mom2", "averages"):
-        for key, array in (getattr(optimizer, kind) or {}).items():
-            yield kind, key, xp2torch(array)
+        yield from ((kind, key, xp2torch(array)) for key, array in (getattr(optimizer, kind) or {}).items())
     yield from (("nr_update", key, torch.tensor(n)) for key, n in optimizer.nr_update.items())
