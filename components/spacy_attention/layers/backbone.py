@@ -9,7 +9,7 @@ import numpy
 import torch
 from spacy.tokens import Doc
 from spacy_transformers.data_classes import TransformerData, WordpieceBatch
-from thinc.api import Model, get_array_module, torch2xp, xp2torch
+from thinc.api import Model, get_array_module, to_numpy, torch2xp, xp2torch
 from thinc.types import Floats2d, FloatsXd, Ragged
 from torch import Tensor
 from transformers.file_utils import ModelOutput
@@ -21,6 +21,7 @@ from .hf_shim import CheckpointShim
 from .layout import Layout, lay_out
 from .micro_batches import make_micro_batches
 from .pieces import Pieces, SpecialIds, special_ids
+from .vector_cache import Rows
 from .windows import expand_ranges
 
 
@@ -74,6 +75,12 @@ def backbone_layer(shim: CheckpointShim, attrs: dict[str, Any], init: Callable) 
     return Model("attention-backbone", forward, init=init, dims={"nO": None}, attrs=attrs, shims=[shim])
 
 
+def _read_each(model: Model, docs: list[Doc]) -> list[Rows]:
+    """RETURNS (list[Rows]): the rows of each document on the host, as prediction gives them."""
+    batch = model.predict(docs)
+    return numpy.split(to_numpy(batch.rows), batch.layout.row_starts[1:])
+
+
 def forward(model: Model, docs: list[Doc], is_train: bool) -> tuple[BackboneBatch, Callable]:
     """docs (list[Doc]): any. RETURNS (tuple): the batch, and a callback that takes the gradient of its packed rows."""
     shim: CheckpointShim = model.shims[0]
@@ -85,6 +92,9 @@ def forward(model: Model, docs: list[Doc], is_train: bool) -> tuple[BackboneBatc
     attentions: list[FloatsXd] | None = None
     if not layout.n_tokens.any():
         rows = model.ops.alloc2f(0, model.get_dim("nO"))
+    elif is_train and shim.cache is not None and shim.is_frozen:
+        kept = shim.cache.read(docs, shim.version, lambda missing: _read_each(model, missing))
+        rows = model.ops.asarray2f(numpy.concatenate(kept))
     elif is_train:
         rows_torch, backprop_torch = shim.begin_update(_inputs(shim, layout, special, passes))
         rows = torch2xp(rows_torch)

@@ -24,6 +24,7 @@ from .adapters import BaseWeights, LoraSettings, add_adapters, has_adapters, is_
 from .float32_attention import checkpoint_contexts
 from .loading import encoder_part, read_checkpoint, rebuild, weights_checksum
 from .shim import TorchShim, load_strictly
+from .vector_cache import CacheSettings, VectorCache
 
 EMBEDDING_NAME = re.compile(r"embed|\b(?:wte|wpe)\b")
 # What `frozen_layers` calls what lies below all layers.
@@ -41,6 +42,7 @@ class CheckpointShim(TorchShim):
     frozen_layers (int | str): what does not learn, see `freeze`.
     gradient_checkpointing (bool): compute the activations of a layer again in the backward pass, instead of keeping them.
     lora (LoraSettings | None): adapters that learn in the place of all other weights.
+    cache (CacheSettings | None): what an update keeps of the rows while all is frozen.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class CheckpointShim(TorchShim):
         frozen_layers: int | str = 0,
         gradient_checkpointing: bool = False,
         lora: LoraSettings | None = None,
+        cache: CacheSettings | None = None,
     ):
         super().__init__(WindowedTransformer, component="backbone", precision=precision, below_top=self._below_top)
         self._tokenizer: PreTrainedTokenizerFast | None = None
@@ -63,6 +66,7 @@ class CheckpointShim(TorchShim):
         self.frozen_layers = frozen_layers
         self.gradient_checkpointing = gradient_checkpointing
         self.lora = lora
+        self.cache = None if cache is None else VectorCache(cache)
         self._frozen = frozen_layers  # now; a training may change it
         self._base: BaseWeights | None = None  # of the adapters
 
@@ -88,6 +92,11 @@ class CheckpointShim(TorchShim):
     def n_layers(self) -> int:
         """Number of layers of the transformer."""
         return getattr(self.transformer.config, "num_hidden_layers", 0)
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether nothing learns."""
+        return not any(parameter.requires_grad for parameter in self.module.parameters())
 
     def freeze(self, frozen: int | str) -> None:
         """Choose what does not learn from the next update on. What is frozen loses its gradient.
@@ -162,7 +171,7 @@ class CheckpointShim(TorchShim):
         """
         if self.lora is not None and not has_adapters(self.module):
             self._adapt(self.lora, BaseWeights(None, hashlib.sha256(self._weights_to_bytes() or b"").hexdigest()))
-        with torch.set_grad_enabled(any(parameter.requires_grad for parameter in self.module.parameters())):
+        with torch.set_grad_enabled(not self.is_frozen):
             return super().begin_update(*inputs, dropout=dropout)
 
     def to_bytes(self) -> bytes:
@@ -194,6 +203,8 @@ class CheckpointShim(TorchShim):
         """RETURNS (CheckpointShim): as `TorchShim.copy`, asking its own configuration and not the original's."""
         copied = cast(CheckpointShim, super().copy())
         copied.below_top = copied._below_top
+        if self.cache is not None:
+            copied.cache = VectorCache(self.cache.settings)
         return copied
 
     def _take(self, transformer: Any, tokenizer: PreTrainedTokenizerFast) -> None:

@@ -66,6 +66,11 @@ class TorchShim(Shim):
         """What the forward pass computes in."""
         return resolve_precision(self.precision, self.device)
 
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Another one whenever a weight has changed."""
+        return tuple(version for p in self.module.parameters() for version in (p.data_ptr(), p._version))
+
     def create(self, **sizes) -> None:
         """Build the module, in evaluation mode, on the device of the active Thinc ops. sizes: arguments of `build`."""
         self.cfg = sizes
@@ -186,7 +191,7 @@ class TorchShim(Shim):
 
     def _lower(self, dtype: torch.dtype) -> nn.Module:
         """A copy of the module in a lower precision, made again whenever a weight has changed."""
-        version = tuple(version for p in self.module.parameters() for version in (p.data_ptr(), p._version))
+        version = self.version
         if self._low_precision is None or self._low_precision[0] != version:
             lower = copy.deepcopy(self._plain()).to(dtype).eval()
             if self.device.type == "cpu" and can_prepack():

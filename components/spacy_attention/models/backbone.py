@@ -9,7 +9,7 @@ from thinc.api import Model
 from ..checkpoints import DEFAULT_CHECKPOINT
 from ..layers.backbone import BackboneBatch, backbone_layer
 from ..layers.hf_shim import CheckpointShim
-from .backbone_arguments import check_arguments, check_fits, lora_settings
+from .backbone_arguments import cache_settings, check_arguments, check_fits, lora_settings
 from .standalone_backbone import replace_listener, replace_listener_cfg
 from .stock_arguments import check_grad_scaler, check_span_getter, choose_precision, tokenizer_settings
 
@@ -26,6 +26,7 @@ def build_transformer_backbone(
     frozen_layers: int | str = 0,
     gradient_checkpointing: bool = False,
     lora: dict[str, Any] | None = None,
+    cache: dict[str, Any] | None = None,
     output_attentions: bool = False,
     tokenizer_config: dict[str, Any] = {},  # noqa: B006 (confection fills arguments; never changed)
     transformer_config: dict[str, Any] = {},  # noqa: B006
@@ -47,6 +48,8 @@ def build_transformer_backbone(
         number of layers for the whole checkpoint, 0 for nothing.
     gradient_checkpointing (bool): in training keep the input of each layer only, and compute the rest again: less memory, more time.
     lora (dict | None): adapters that learn in the place of the weights: `rank`, `alpha`, `dropout` and `targets` of `LoraSettings`.
+    cache (dict | None): while the whole checkpoint is frozen, updates keep its rows of every document: `megabytes` and `folder` of
+        `CacheSettings`. They are then those of prediction, without dropout.
     output_attentions (bool): in prediction also give the attention weights of the checkpoint's layers; runs it a second time.
     tokenizer_config (dict): settings for the tokenizer, used at `initialize`.
     transformer_config (dict): settings that override the checkpoint's configuration, used at `initialize`: for instance
@@ -67,6 +70,7 @@ def build_transformer_backbone(
         frozen_layers=frozen_layers,
         gradient_checkpointing=gradient_checkpointing,
         lora=lora_settings(lora),
+        cache=cache_settings(cache),
     )
     attrs = {
         "name": name,

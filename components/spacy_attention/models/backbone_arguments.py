@@ -6,6 +6,7 @@ from ..errors import Errors
 from ..layers.adapters import LoraSettings
 from ..layers.hf_shim import EMBEDDINGS, CheckpointShim
 from ..layers.precision import PRECISIONS
+from ..layers.vector_cache import CacheSettings
 
 
 def check_arguments(*, precision: str, window: int, stride: int, budget: int, layer: int | str, frozen_layers: int | str) -> None:
@@ -29,8 +30,7 @@ def lora_settings(block: dict[str, Any] | None) -> LoraSettings | None:
     """block (dict | None): the argument `lora`. RETURNS (LoraSettings | None): it, filled. RAISES (ValueError): E106."""
     if block is None:
         return None
-    if unknown := sorted(block.keys() - set(LoraSettings._fields)):
-        raise ValueError(Errors.E106.format(field="lora", expected=f"a block of {LoraSettings._fields}", found=unknown))
+    _check_fields("lora", block, LoraSettings._fields)
     settings = LoraSettings(**block)
     checks = {
         "rank": (isinstance(settings.rank, int) and settings.rank >= 1, "a number, at least 1"),
@@ -38,10 +38,33 @@ def lora_settings(block: dict[str, Any] | None) -> LoraSettings | None:
         "dropout": (isinstance(settings.dropout, int | float) and 0 <= settings.dropout < 1, "from 0 to below 1"),
         "targets": (settings.targets is None or isinstance(settings.targets, str | list), "null, a string or a list of strings"),
     }
+    _check_values("lora", settings._asdict(), checks)
+    return settings
+
+
+def cache_settings(block: dict[str, Any] | None) -> CacheSettings | None:
+    """block (dict | None): the argument `cache`. RETURNS (CacheSettings | None): it, filled. RAISES (ValueError): E106."""
+    if block is None:
+        return None
+    _check_fields("cache", block, CacheSettings._fields)
+    settings = CacheSettings(**block)
+    checks = {
+        "megabytes": (isinstance(settings.megabytes, int) and settings.megabytes >= 1, "a number, at least 1"),
+        "folder": (settings.folder is None or isinstance(settings.folder, str), "null or the path of a folder"),
+    }
+    _check_values("cache", settings._asdict(), checks)
+    return settings
+
+
+def _check_fields(name: str, block: dict[str, Any], fields: tuple[str, ...]) -> None:
+    if unknown := sorted(block.keys() - set(fields)):
+        raise ValueError(Errors.E106.format(field=name, expected=f"a block of {fields}", found=unknown))
+
+
+def _check_values(name: str, values: dict[str, Any], checks: dict[str, tuple[bool, str]]) -> None:
     for field, (right, expected) in checks.items():
         if not right:
-            raise ValueError(Errors.E106.format(field=f"lora.{field}", expected=expected, found=repr(getattr(settings, field))))
-    return settings
+            raise ValueError(Errors.E106.format(field=f"{name}.{field}", expected=expected, found=repr(values[field])))
 
 
 def check_fits(shim: CheckpointShim, name: str, window: int) -> None:

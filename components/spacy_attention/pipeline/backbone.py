@@ -43,6 +43,7 @@ layer = -1
 frozen_layers = 0
 gradient_checkpointing = false
 lora = null
+cache = null
 output_attentions = false
 tokenizer_config = {}
 transformer_config = {}
