@@ -1,5 +1,6 @@
 """Fixtures that all tests share. Nothing here needs a network."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,11 @@ from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from . import helpers
 from .checkpoint_families import save_family
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Two processes share the cores. With several threads each, both would spend their time waiting.
+    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ import random
 
 import pytest
 import spacy
+from spacy.tokens import DocBin, Span
 from spacy.training import Example
 
 from spacy_attention.cli.train import train
@@ -74,8 +75,14 @@ def test_a_rate_that_is_far_too_low(tiny_checkpoint, tmp_path, monkeypatch):
     """Said once, at the first evaluation that is late enough."""
     monkeypatch.setattr(loop, "CHANCE_AFTER", 3)
     config = write_config(tmp_path, tiny_checkpoint, max_steps=6, eval_frequency=2)
+    # Whole sentences, which weights that do not move never find by accident.
+    docs = [eg.reference for eg in helpers.make_examples(spacy.blank("en"))]
+    for doc in docs:
+        doc.set_ents([Span(doc, 0, len(doc), label="PERSON")])
+    DocBin(docs=docs).to_disk(tmp_path / "dev.spacy")
     overrides = {f"training.optimizer.{name}": 1e-12 for name in ("learn_rate", "head_rate")}
-    with pytest.warns(UserWarning, match=r"W602.*step 4.*cats_macro_f.*rate of the backbone is 1e-12") as caught:
+    overrides["paths.dev"] = str(tmp_path / "dev.spacy")
+    with pytest.warns(UserWarning, match=r"W602.*step 4.*'ents_f': 0.0.*rate of the backbone is 1e-12") as caught:
         train(config, tmp_path / "out", overrides=overrides, silent=True)
     assert len(caught) == 1
 
