@@ -241,6 +241,10 @@ class Errors(metaclass=_WithCodes):
         "config and the same options."
     )
     E625 = "The training corpus holds no examples: expected at least one. Check paths.train and the limits of the reader."
+    E626 = (
+        "The optimizer remembers {n} weights that no component of the pipeline shows (such as {examples}), so a checkpoint would not be "
+        "whole. Train this pipeline with `spacy train`, which writes none."
+    )
     E623 = "There is nothing to resume in {path}: no training began there. Check --output, or leave out --resume to begin."
     E624 = (
         "Training went wrong in step {step}: the loss of {component} is {loss}. {reason} Its weights were not changed any more; model-best "

@@ -71,23 +71,21 @@ def train(
     setup_gpu(gpu_id, silent=silent)
     settings = util.load_config(config, overrides=overrides or {}, interpolate=False)
     request = {"config": dict(settings), "checkpoint_every": checkpoint_every, "gpu_id": gpu_id}
-    found = find_checkpoints(output)
     if resume and read_request(output, request):
         remove_checkpoints(output)
         return
-    if found and not resume:
-        raise ValueError(Errors.E620.format(path=output / FOLDER, step=found[-1].name.removeprefix("step-")))
-    if not found:
+    checkpoint = _last_checkpoint(output, resume=resume)
+    if checkpoint is None:
         clean_output_dir(output)
         output.mkdir(parents=True, exist_ok=True)
         write_request(output, request, finished=False)
-    nlp = read_pipeline(found[-1]) if found else init_nlp(settings, use_gpu=gpu_id)
-    record = _begin_record(nlp, output, found[-1] if found else None, gpu_id)
+    nlp = init_nlp(settings, use_gpu=gpu_id) if checkpoint is None else read_pipeline(checkpoint)
+    record = _begin_record(nlp, output, checkpoint, gpu_id)
     stdout = io.StringIO() if silent else sys.stdout
     train_loop(
         nlp,
         output,
-        checkpoint=found[-1] if found else None,
+        checkpoint=checkpoint,
         checkpoint_every=checkpoint_every,
         gpu_id=gpu_id,
         on_evaluation=record.add_evaluation,
@@ -98,6 +96,14 @@ def train(
     # In this order: a process killed in between must not begin anew.
     write_request(output, request, finished=True)
     remove_checkpoints(output)
+
+
+def _last_checkpoint(output: Path, *, resume: bool) -> Path | None:
+    """RETURNS (Path | None): to go on from; None to begin. RAISES (ValueError): E620 for one that would be lost."""
+    found = find_checkpoints(output)
+    if found and not resume:
+        raise ValueError(Errors.E620.format(path=output / FOLDER, step=found[-1].name.removeprefix("step-")))
+    return found[-1] if found else None
 
 
 def _begin_record(nlp: Language, output: Path, checkpoint: Path | None, gpu_id: int) -> RunRecord:

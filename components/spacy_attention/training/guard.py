@@ -85,7 +85,7 @@ def _has_gradient(model: Model) -> bool:
         if any(node.has_grad(name) and node.get_grad(name).any() for name in node.param_names):
             return True
         for shim in node.shims:
-            parameters = shim.parameters() if hasattr(shim, "parameters") else ()
-            if any(p.grad is not None and p.grad.abs().sum() > 0 for _, p in parameters):
+            # What is not a shim of ours does not show its gradients; nothing is said of it.
+            if not hasattr(shim, "parameters") or any(p.grad is not None and p.grad.abs().sum() > 0 for _, p in shim.parameters()):
                 return True
     return False

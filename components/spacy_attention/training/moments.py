@@ -5,13 +5,14 @@ from typing import Any
 
 import torch
 from spacy.language import Language
-from thinc.api import Optimizer, torch2xp, xp2torch
-from torch import Tensor
+from thinc.api import Model, Optimizer, torch2xp, xp2torch
+from torch import Tensor, nn
 
+from ..errors import Errors
 from ..types import ParameterKey
 from .optimizer import AdamW
 
-# Stands in the name of every torch weight.
+# Stands in the name of every weight of our shims.
 TORCH = "/torch/"
 # What the base class of all optimizers keeps, in attributes of these names.
 THINC_KINDS = {"mom1", "mom2", "averages", "nr_update"}
@@ -25,18 +26,27 @@ def weight_names(nlp: Language) -> dict[Any, str]:
     """
     names: dict[Any, str] = {}
     for pipe_name, pipe in nlp.components:
-        for i, node in enumerate(pipe.model.walk()) if hasattr(pipe, "model") and pipe.model not in (True, False, None) else ():
-            names |= {(node.id, name): f"{pipe_name}/{i}/{name}" for name in node.param_names}
+        model = getattr(pipe, "model", None)
+        for i, node in enumerate(model.walk() if isinstance(model, Model) else ()):
+            where = f"{pipe_name}/{i}"
+            names |= {(node.id, name): f"{where}/{name}" for name in node.param_names}
             for shim in node.shims:
-                for key in _torch_keys(shim):
-                    names[key] = names[key[:2]] = f"{pipe_name}/{i}{TORCH}{key.name}"
+                names |= _names_in(shim, where)
     return names
 
 
 def read_moments(optimizer: Optimizer, names: dict[Any, str]) -> dict[str, Tensor]:
-    """RETURNS (dict): tensors by `kind:name`. optimizer (Optimizer): ours or Thinc's. names (dict): from `weight_names`."""
-    found = {f"{kind}:{names[key]}": value.detach().cpu() for kind, key, value in _entries(optimizer) if key in names}
-    return {name: value.contiguous().clone() for name, value in found.items()}
+    """Take down everything that an optimizer remembers.
+
+    optimizer (Optimizer): ours or Thinc's.
+    names (dict): from `weight_names`.
+    RETURNS (dict): tensors by `kind:name`.
+    RAISES (ValueError): E626 for weights that stand in no component: without them a training could not go on as it was.
+    """
+    entries = list(_entries(optimizer))
+    if unknown := {key[:2] for _, key, _ in entries if key not in names}:
+        raise ValueError(Errors.E626.format(n=len(unknown), examples=sorted(name for _, name in unknown)[:3]))
+    return {f"{kind}:{names[key]}": value.detach().cpu().contiguous().clone() for kind, key, value in entries}
 
 
 def write_moments(optimizer: Optimizer, names: dict[Any, str], moments: dict[str, Tensor]) -> None:
@@ -71,10 +81,13 @@ def _restore_in_thinc(optimizer: Optimizer, key: Any, kinds: dict[str, Tensor]) 
             getattr(optimizer, kind)[key] = torch2xp(kinds[kind])
 
 
-def _torch_keys(shim: Any) -> Iterator[Any]:
-    """Keys of the weights of a shim of ours, and of a stock one by the names that torch gives them."""
+def _names_in(shim: Any, where: str) -> dict[Any, str]:
+    """Names of the weights of a shim: of ours under both kinds of keys, of Thinc's own for torch under the one that it has."""
     if hasattr(shim, "parameters"):
-        yield from (key for key, _ in shim.parameters())
+        return {form: f"{where}{TORCH}{key.name}" for key, _ in shim.parameters() for form in (key, key[:2])}
+    module = getattr(shim, "_model", None)
+    names = (name for name, _ in module.named_parameters()) if isinstance(module, nn.Module) else ()
+    return {(shim.id, name): f"{where}/thinc-torch/{name}" for name in names}
 
 
 def _entries(optimizer: Optimizer) -> Iterator[tuple[str, Any, Tensor]]:
