@@ -1,7 +1,7 @@
 """Time spacy-transformers, this project and plain torch on the same weights and texts, in turns within one run.
 
     python scripts/benchmark_peers.py --corpus mixed             one corpus; without it all three
-    python scripts/benchmark_peers.py --train                    the training step
+    python scripts/benchmark_peers.py --train                    training, spaCy's loop
     python scripts/benchmark_peers.py --corpus helpdesk --limit 8 --rounds 1 --steps 1 --output metrics/peers     try it
     python scripts/benchmark_peers.py --shape roberta-base --gpu-id 0 --output metrics/peers     random weights, on a GPU
 
@@ -121,13 +121,13 @@ def entities_per_100_words(nlp: Language, texts: list[str], *, sample: int = 50)
 
 
 def training_result(args: argparse.Namespace, checkpoint: str) -> dict[str, Any]:
-    """RETURNS (dict[str, Any]): as `inference_result`, of the training step. args (Namespace). checkpoint (str): folder."""
+    """RETURNS (dict[str, Any]): as `inference_result`, of training. args (Namespace). checkpoint (str): folder."""
     rows, docs = measure_training(checkpoint, rounds=args.rounds, batches=args.train_batches)
     return {
-        "title": "Training step, SNIPS",
+        "title": "Training, SNIPS",
         "columns": ["", *TRAIN_COLUMNS],
         "rows": [[row["title"], *_cells(row["docs_per_second"], ".1f"), *_cells(row["ratio"], ".2f")] for row in rows],
-        "notes": f"update and finish_update of all components, batches of 32; {docs} documents per round, {args.rounds} rounds.",
+        "notes": f"The whole loop of `spacy train` without evaluations, batches of 32; {docs} documents per round, {args.rounds} rounds.",
         "sides": {row["name"]: row for row in rows},
     }
 
@@ -182,7 +182,7 @@ def command_line(args: argparse.Namespace, corpus: str | None) -> str:
 def _parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", action="append", choices=CORPORA, help="may be repeated; default: all")
-    parser.add_argument("--train", action="store_true", help="time the training step on SNIPS; no corpus unless named")
+    parser.add_argument("--train", action="store_true", help="time training on SNIPS; no corpus unless named")
     parser.add_argument("--only", nargs="+", choices=SIDES, help="only these sides")
     parser.add_argument("--rounds", type=int, default=5, help="counted rounds; one before them is not")
     parser.add_argument("--limit", type=int, default=0, help="texts per corpus; default: all, 60 movie reviews")

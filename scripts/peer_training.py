@@ -1,16 +1,22 @@
-"""One training step, stock against ours: the same SNIPS texts, the same weights, each with its own optimizer."""
+"""Training, stock against ours: spaCy's own loop, the same batches of SNIPS, the same weights, each with its own optimizer."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from peer_corpora import snips_files
-from peer_pipelines import endless_batches, initialize, our_config, read_docs, stock_config, train_step
+from peer_pipelines import initialize, our_config, read_docs, stock_config
+from spacy.language import Language
 from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.training.loop import train_while_improving
+from spacy.util import minibatch
 from thinc.api import Config
 
 from spacy_attention.evaluation.timing import rate, speed_up, time_in_turns
 
 BATCH_DOCS = 32
+DROPOUT = 0.1
 TITLES = {
     "stock": "stock, `transformer` + `ner` + `textcat`, Thinc's Adam",
     "ours-float32": "spacy-attention, float32, AdamW.v1",
@@ -19,7 +25,7 @@ TITLES = {
 
 
 def measure_training(checkpoint: str, *, rounds: int, batches: int) -> tuple[list[dict[str, Any]], int]:
-    """Time updates in turns: forward, backward, and the optimizer's step.
+    """Time the whole loop without its evaluations, in turns: so many batches of one side, so many of the next.
 
     checkpoint (str): folder of the weights.
     rounds (int): counted rounds.
@@ -48,10 +54,37 @@ def measure_training(checkpoint: str, *, rounds: int, batches: int) -> tuple[lis
 def training_run(config: Config, docs: list[Doc], batches: int) -> Callable[[], None]:
     """RETURNS (Callable): trains on the next so many batches. config (Config). docs (list[Doc]): gold. batches (int): per call."""
     nlp, optimizer = initialize(config, docs)
-    stream = endless_batches(nlp, docs, BATCH_DOCS)
+    steps = training_loop(nlp, optimizer, docs)
 
     def run() -> None:
         for _ in range(batches):
-            train_step(nlp, next(stream), optimizer, frozen=[])
+            next(steps)
 
     return run
+
+
+def training_loop(nlp: Language, optimizer: Any, docs: list[Doc], *, accumulate: int = 1) -> Iterator[Any]:
+    """Go round and round through the documents as `spacy train` does, without evaluations.
+
+    nlp (Language), optimizer (Optimizer): made.
+    docs (list[Doc]): gold, in the order of the batches.
+    accumulate (int): parts of a batch that go through one after the other.
+    RETURNS (Iterator): one item per step.
+    """
+    examples = [Example(nlp.make_doc(doc.text), doc) for doc in docs]
+    batches = [(0, list(batch)) for batch in minibatch(examples, BATCH_DOCS)]
+    return train_while_improving(
+        nlp,
+        optimizer,
+        itertools.cycle(batches),
+        dropout=DROPOUT,
+        evaluate=lambda: (0.0, {}),
+        accumulate_gradient=accumulate,
+        patience=0,
+        max_steps=0,
+        # Only after the very first step, which is not counted.
+        eval_frequency=1_000_000_000,
+        exclude=[],
+        annotating_components=[],
+        before_update=None,
+    )

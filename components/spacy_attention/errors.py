@@ -245,6 +245,17 @@ class Errors(metaclass=_WithCodes):
         "The optimizer remembers {n} weights that no component of the pipeline shows (such as {examples}), so a checkpoint would not be "
         "whole. Train this pipeline with `spacy train`, which writes none."
     )
+    E627 = (
+        "{n} workers need spacy-attention.AdamW.v1 in training.optimizer and a number in training.seed, and found {optimizer} and "
+        "{seed}: gradients must be summed before the step, and weights and batches must be the same everywhere. Change the config, or "
+        "train with one process."
+    )
+    E628 = "Another worker is gone, so this one cannot go on ({reason}). See what the other one said, then go on with --resume."
+    E629 = (
+        "Worker {rank} lacks {n} weights that others train (such as {examples}): they come with the first update, and its share of the "
+        "first batch was empty. Take batches of at least one document for each worker."
+    )
+    E630 = "Worker {rank} of {n} ended: {reason} The others were stopped. When the reason is gone, go on with --resume."
     E623 = "There is nothing to resume in {path}: no training began there. Check --output, or leave out --resume to begin."
     E624 = (
         "Training went wrong in step {step}: the loss of {component} is {loss}. {reason} Its weights were not changed any more; model-best "

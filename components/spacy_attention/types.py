@@ -49,7 +49,12 @@ class TorchOptimizer(Protocol):
 
 @runtime_checkable
 class Backbone(Protocol):
-    """Holds the checkpoint of a backbone, for callbacks of a training."""
+    """Holds the checkpoint of a backbone, for callbacks of a training.
+
+    n_pieces (int): read in updates so far; those of overlapping windows twice, what a cache gave included.
+    """
+
+    n_pieces: int
 
     def check_frozen(self, frozen: int | str) -> None:
         """Refuse what `freeze` cannot do."""

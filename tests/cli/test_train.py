@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from spacy_attention.cli import attention_cli
 from spacy_attention.cli.train import train
-from spacy_attention.training import checkpoint, loop
+from spacy_attention.training import checkpoint, loop, outputs
 
 from .. import helpers
 from ..helpers import BACKBONE
@@ -118,7 +118,7 @@ def test_interrupted_and_resumed(run, tmp_path, where, step):
 
 
 def without_time(event):
-    return {key: value for key, value in event.items() if key not in ("seconds", "scores")}
+    return {key: value for key, value in event.items() if key not in ("seconds", "update_seconds", "scores")}
 
 
 def read_record(output):
@@ -172,12 +172,12 @@ def test_the_last_two_checkpoints_are_kept(run, tmp_path, monkeypatch):
     """One every two steps, and one at the end of each epoch."""
     written, own = [], checkpoint.write_checkpoint
 
-    def write(output, nlp, optimizer, progress):
-        own(output, nlp, optimizer, progress)
+    def write(output, nlp, optimizer, progress, random_states):
+        own(output, nlp, optimizer, progress, random_states)
         written.append(progress.step)
         assert [path.name for path in checkpoint.find_checkpoints(output)] == [f"step-{n}" for n in written[-2:]]
 
-    monkeypatch.setattr(loop, "write_checkpoint", write)
+    monkeypatch.setattr(outputs, "write_checkpoint", write)
     train(run.config, tmp_path, checkpoint_every=2, silent=True)
     per_epoch = -(-len(helpers.SENTENCES) // 3)
     assert written == [n for n in range(1, STEPS) if n % 2 == 0 or n % per_epoch == 0]

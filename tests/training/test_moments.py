@@ -9,8 +9,9 @@ from thinc.api import Adam, Linear, PyTorchWrapper, chain, fix_random_seed
 from torch import nn
 
 from spacy_attention.training.guard import GradientWatch
-from spacy_attention.training.moments import read_moments, weight_names, write_moments
+from spacy_attention.training.moments import read_moments, write_moments
 from spacy_attention.training.optimizer import create_adamw
+from spacy_attention.training.weights import weight_names
 
 OPTIMIZERS = {"AdamW.v1": lambda: create_adamw(0.05, use_averages=True), "Adam.v1": lambda: Adam(0.05, use_averages=True)}
 

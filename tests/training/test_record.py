@@ -11,7 +11,8 @@ from spacy_attention.training.record import RunRecord
 
 def evaluation(step, score):
     scores = {"cats_score": score, "ents_f": numpy.float32(0.5), "ents_per_type": {"A": {"p": 1.0}}, "token_acc": None}
-    return {"step": step, "epoch": 0, "seconds": 1, "words": 10, "score": score, "losses": {"ner": 3.0}, "other_scores": scores}
+    counts = {"step": step, "epoch": 0, "seconds": 1, "update_seconds": 0.5, "docs": 2, "words": 10, "pieces": 14}
+    return {**counts, "score": score, "losses": {"ner": 3.0}, "other_scores": scores}
 
 
 def read(folder):

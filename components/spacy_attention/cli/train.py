@@ -1,9 +1,12 @@
-"""`python -m spacy attention train`: as `spacy train`, and can go on after it was killed."""
+"""`python -m spacy attention train`: as `spacy train`, can go on after it was killed, and can use several processes."""
 
 import io
+import os
 import sys
+import warnings
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from spacy import util
@@ -11,16 +14,36 @@ from spacy.cli._util import import_code, parse_config_overrides, setup_gpu, show
 from spacy.language import Language
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import clean_output_dir
+from torch.distributed import is_torchelastic_launched
 from wasabi import Printer
 
 from ..errors import Errors
 from ..evaluation.device import check_gpu
 from ..evaluation.provenance import describe_origin
 from ..training.checkpoint import FOLDER, find_checkpoints, read_pipeline, read_progress, remove_checkpoints
+from ..training.launch import launch
 from ..training.loop import train as train_loop
 from ..training.record import RunRecord
 from ..training.request import read_request, write_request
+from ..training.workers import Workers, join_workers
 from . import attention_cli
+
+
+class TrainOptions(NamedTuple):
+    """What a training is asked for besides its config; can be pickled.
+
+    resume (bool): go on from the last checkpoint.
+    checkpoint_every (int): steps between checkpoints; 0 for none but those after each epoch.
+    gpu_id (int): GPU to use, -1 for the CPU; of several workers that of the first, the others have those that follow.
+    code (Path | None): Python file with registered functions.
+    silent (bool): whether to print nothing.
+    """
+
+    resume: bool = False
+    checkpoint_every: int = 200
+    gpu_id: int = -1
+    code: Path | None = None
+    silent: bool = False
 
 
 @attention_cli.command("train", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -30,72 +53,121 @@ def train_cli(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for model-best, model-last and checkpoints")],
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in the output folder")] = False,
     checkpoint_every: Annotated[int, typer.Option(min=0, help="Steps between checkpoints; 0: only after each epoch")] = 200,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that train together, on this machine")] = 1,
     code: Annotated[Path | None, typer.Option("--code", "-c", help="Python file with registered functions")] = None,
-    gpu_id: Annotated[int, typer.Option("--gpu-id", "-g", help="GPU to use, -1 for the CPU")] = -1,
+    gpu_id: Annotated[
+        int, typer.Option("--gpu-id", "-g", help="GPU to use, -1 for the CPU; of several workers that of the first")
+    ] = -1,
 ) -> None:
     """Train or update a pipeline; further options override settings of the config, as in `--training.max_steps 100`."""
     msg = Printer()
-    import_code(code)
     overrides = parse_config_overrides(ctx.args)
+    options = TrainOptions(resume, checkpoint_every, gpu_id, code)
     with show_validation_error(config):
         try:
-            train(config, output, resume=resume, checkpoint_every=checkpoint_every, gpu_id=gpu_id, overrides=overrides)
+            if is_torchelastic_launched():
+                # Started by torchrun, which says so in the environment.
+                rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+                train_worker(rank, size, config, output, options, overrides, local_rank=int(os.environ["LOCAL_RANK"]))
+            else:
+                train(config, output, workers=workers, overrides=overrides, **options._asdict())
         except (ValueError, OSError) as err:
             msg.fail(str(err), exits=1)
     msg.good("Saved the pipelines", str(output))
 
 
-def train(
-    config: Path,
-    output: Path,
-    *,
-    resume: bool = False,
-    checkpoint_every: int = 200,
-    gpu_id: int = -1,
-    overrides: dict[str, Any] | None = None,
-    silent: bool = False,
-) -> None:
+def train(config: Path, output: Path, *, workers: int = 1, overrides: dict[str, Any] | None = None, **options: Any) -> None:
     """Train a pipeline from a config.
 
     config (Path): training config, as for `spacy train`.
     output (Path): folder for `model-best`, `model-last` and `checkpoints`.
-    resume (bool): go on from the last checkpoint.
-    checkpoint_every (int): steps between checkpoints; 0 for none but those after each epoch.
-    gpu_id (int): GPU to use, -1 for the CPU.
+    workers (int): processes that train together, started here; 1 for this process.
     overrides (dict | None): settings of the config by their dotted names.
-    silent (bool): whether to print nothing.
-    RAISES (ValueError): E620 for an unfinished training that is not resumed, E622 and E623 for one that cannot be; see also
-        `training.loop.train`.
+    options: see `TrainOptions`.
+    RAISES (ValueError): E620 for an unfinished training that is not resumed, E622 and E623 for one that cannot be, E630 for a worker that
+        ended; see also `training.loop.train`.
     """
-    check_gpu(gpu_id)
-    setup_gpu(gpu_id, silent=silent)
-    settings = util.load_config(config, overrides=overrides or {}, interpolate=False)
-    request = {"config": dict(settings), "checkpoint_every": checkpoint_every, "gpu_id": gpu_id}
+    asked = TrainOptions(**options)
+    if workers == 1:
+        _train(Workers(), config, output, asked, overrides or {}, gpu=asked.gpu_id)
+    else:
+        launch(partial(_launched, size=workers, config=config, output=output, options=asked, overrides=overrides), workers)
+
+
+def train_worker(
+    rank: int,
+    world_size: int,
+    config: Path,
+    output: Path,
+    options: TrainOptions,
+    overrides: dict[str, Any] | None = None,
+    *,
+    local_rank: int | None = None,
+    init_method: str = "env://",
+) -> None:
+    """Be one of several processes that train a pipeline together; any launcher can call this in each.
+
+    rank (int): number of this process, from 0. world_size (int): number of processes.
+    config (Path), output (Path), options (TrainOptions), overrides (dict | None): the same in each; `output` matters to the first.
+    local_rank (int | None): number of this process on its machine, which chooses its GPU; None for `rank`.
+    init_method (str): where the processes meet, as of `torch.distributed.init_process_group`.
+    RAISES (ValueError, OSError): as `train`, and E628 when another process is gone.
+    """
+    gpu = options.gpu_id if options.gpu_id < 0 else options.gpu_id + (rank if local_rank is None else local_rank)
+    if rank:
+        # The first one says what there is to say.
+        options = options._replace(silent=True)
+        warnings.simplefilter("ignore")
+    with join_workers(rank, world_size, init_method=init_method, gpu=gpu) as group:
+        _train(group, config, output, options, overrides or {}, gpu=gpu)
+
+
+def _launched(rank: int, init_method: str, *, size: int, **arguments: Any) -> None:
+    train_worker(rank, size, init_method=init_method, **arguments)
+
+
+def _train(workers: Workers, config: Path, output: Path, options: TrainOptions, overrides: dict[str, Any], *, gpu: int) -> None:
+    import_code(options.code)
+    check_gpu(gpu)
+    setup_gpu(gpu, silent=options.silent)
+    settings = util.load_config(config, overrides=overrides, interpolate=False)
+    asked = {"checkpoint_every": options.checkpoint_every, "gpu_id": options.gpu_id, "workers": workers.size}
+    request = {"config": dict(settings), **asked}
+    finished, checkpoint = workers.from_first(lambda: _begin(output, request, resume=options.resume))
+    if finished:
+        return
+    nlp = init_nlp(settings, use_gpu=gpu) if checkpoint is None else read_pipeline(checkpoint)
+    stdout = io.StringIO() if options.silent else sys.stdout
+    record = _begin_record(nlp, output, checkpoint, gpu) if workers.is_first else None
+    train_loop(
+        nlp,
+        output,
+        checkpoint=checkpoint,
+        checkpoint_every=options.checkpoint_every,
+        gpu_id=gpu,
+        workers=workers,
+        on_evaluation=lambda info: record.add_evaluation(info) if record else None,
+        stdout=stdout,
+        stderr=stdout if options.silent else sys.stderr,
+    )
+    if record:
+        record.end()
+        # In this order: a process killed in between must not begin anew.
+        write_request(output, request, finished=True)
+        remove_checkpoints(output)
+
+
+def _begin(output: Path, request: dict[str, Any], *, resume: bool) -> tuple[bool, Path | None]:
+    """Prepare the folder. RETURNS (tuple): whether all is done already, and the checkpoint to go on from; None to begin."""
     if resume and read_request(output, request):
         remove_checkpoints(output)
-        return
+        return True, None
     checkpoint = _last_checkpoint(output, resume=resume)
     if checkpoint is None:
         clean_output_dir(output)
         output.mkdir(parents=True, exist_ok=True)
         write_request(output, request, finished=False)
-    nlp = init_nlp(settings, use_gpu=gpu_id) if checkpoint is None else read_pipeline(checkpoint)
-    record = _begin_record(nlp, output, checkpoint, gpu_id)
-    stdout = io.StringIO() if silent else sys.stdout
-    train_loop(
-        nlp,
-        output,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
-        gpu_id=gpu_id,
-        on_evaluation=record.add_evaluation,
-        stdout=stdout,
-        stderr=stdout if silent else sys.stderr,
-    )
-    record.end()
-    # In this order: a process killed in between must not begin anew.
-    write_request(output, request, finished=True)
-    remove_checkpoints(output)
+    return False, checkpoint
 
 
 def _last_checkpoint(output: Path, *, resume: bool) -> Path | None:

@@ -88,6 +88,8 @@ def forward(model: Model, docs: list[Doc], is_train: bool) -> tuple[BackboneBatc
     capacity = model.attrs["window"] - len(special.before) - len(special.after)
     stride = min(model.attrs["stride"], capacity)
     layout = lay_out(shim.tokenizer, docs, capacity=capacity, stride=stride, truncate=model.attrs["truncate"])
+    if is_train:
+        shim.n_pieces += int(layout.windows.lengths.sum())
     passes, backprop_torch = passes_for(shim, model.attrs["window"], model.attrs["budget"]), None
     attentions: list[FloatsXd] | None = None
     if not layout.n_tokens.any():

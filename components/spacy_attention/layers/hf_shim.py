@@ -68,6 +68,7 @@ class CheckpointShim(TorchShim):
         self.lora = lora
         self.cache = None if cache is None else VectorCache(cache)
         self._frozen = frozen_layers  # now; a training may change it
+        self.n_pieces = 0  # read in updates
         self._base: BaseWeights | None = None  # of the adapters
 
     @property

@@ -1,4 +1,4 @@
-"""Finds the backbones of a pipeline, for callbacks."""
+"""Finds the backbones of a pipeline, for callbacks and counts."""
 
 from spacy.language import Language
 from thinc.api import Model
@@ -24,3 +24,8 @@ def backbones_of(nlp: Language) -> list[Backbone]:
     if not backbones:
         raise ValueError(Errors.E604.format(found=nlp.pipe_names))
     return backbones
+
+
+def count_pieces(nlp: Language) -> int:
+    """nlp (Language): any. RETURNS (int): word pieces that its backbones have read in updates, as often as they read them."""
+    return sum(backbone.n_pieces for backbone in find_backbones(nlp))

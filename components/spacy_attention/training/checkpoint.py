@@ -14,8 +14,9 @@ from thinc.api import Optimizer
 
 from .backbones import find_backbones
 from .folders import remove_folder, replace_folder
-from .moments import read_moments, weight_names, write_moments
-from .random_state import get_random_state, set_random_state
+from .moments import read_moments, write_moments
+from .random_state import set_random_state
+from .weights import weight_names
 
 FOLDER = "checkpoints"
 KEPT = 2
@@ -27,8 +28,9 @@ class Progress:
 
     step (int): the next one, from 0.
     epoch (int): of the step before.
-    words (int): seen so far.
+    docs, words, pieces (int): seen so far; pieces by all backbones.
     seconds (float): that it took so far, interruptions not counted.
+    update_seconds (float): of them without evaluations.
     results (list): score and step of every evaluation.
     losses (dict): of each component since the last evaluation.
     data_random: state of Python's `random` from which the batches were begun.
@@ -37,23 +39,27 @@ class Progress:
     data_random: Any
     step: int = 0
     epoch: int = 0
+    docs: int = 0
     words: int = 0
+    pieces: int = 0
     seconds: float = 0.0
+    update_seconds: float = 0.0
     results: list[tuple[float, int]] = field(default_factory=list)
     losses: dict[str, float] = field(default_factory=dict)
 
 
-def write_checkpoint(output: Path, nlp: Language, optimizer: Optimizer, progress: Progress) -> Path:
+def write_checkpoint(output: Path, nlp: Language, optimizer: Optimizer, progress: Progress, random_states: list[dict[str, Any]]) -> Path:
     """Write a checkpoint, then remove all but the last two.
 
     output (Path): folder of the training.
     nlp (Language), optimizer (Optimizer), progress (Progress): between two steps.
+    random_states (list): of each worker, from `get_random_state`.
     RETURNS (Path): the folder of the checkpoint.
     RAISES (OSError): see `replace_folder`.
     """
     state = {
         "progress": {**asdict(progress), "losses": {name: float(loss) for name, loss in progress.losses.items()}},
-        "random": get_random_state(),
+        "random": random_states,
         "threads": torch.get_num_threads(),
     }
 
@@ -98,19 +104,20 @@ def read_progress(checkpoint: Path) -> Progress:
     return progress
 
 
-def restore(checkpoint: Path, nlp: Language, optimizer: Optimizer) -> None:
+def restore(checkpoint: Path, nlp: Language, optimizer: Optimizer, *, rank: int) -> None:
     """Take up what is not in the pipeline: moments, random generators, number of threads.
 
     checkpoint (Path): from `find_checkpoints`.
     nlp (Language): from `read_pipeline`.
     optimizer (Optimizer): new, from the config.
+    rank (int): of the worker that this process is.
     """
     state = _read_state(checkpoint)
     torch.set_num_threads(state["threads"])
     for i, backbone in enumerate(find_backbones(nlp)):
         backbone.read_unmerged(checkpoint / f"backbone-{i}.safetensors")
     write_moments(optimizer, weight_names(nlp), load_file(checkpoint / "moments.safetensors"))
-    set_random_state(state["random"])
+    set_random_state(state["random"][rank])
 
 
 def _read_state(checkpoint: Path) -> dict[str, Any]:

@@ -15,12 +15,15 @@ from spacy.training.loop import create_evaluation_callback, subdivide_batch
 from spacy.util import registry, resolve_dot_names
 from thinc.api import Optimizer, fix_random_seed, set_gpu_allocator
 
+from .backbones import count_pieces
 from .batches import make_batches
-from .checkpoint import Progress, read_progress, restore, write_checkpoint
+from .checkpoint import Progress, read_progress, restore
 from .guard import GradientWatch, check_losses, warn_of_chance, warn_of_unknown_labels
 from .model_folders import ModelFolders
-from .random_state import OwnRandom
-
+from .outputs import AllOutputs, Outputs
+from .progress_bar import ProgressBar, without_bars
+from .random_state import OwnRandom, get_random_state
+from .workers import Workers
 
 # The first evaluation after so many steps should have better scores than guessing.
 CHANCE_AFTER = 100
@@ -35,6 +38,7 @@ class Training(NamedTuple):
     dropouts (Iterator[float]): of the steps, likewise.
     evaluate (Callable): gives the score and all scores on the dev corpus.
     watch (GradientWatch): of the heads.
+    workers (Workers): who train together.
     """
 
     settings: dict[str, Any]
@@ -43,6 +47,7 @@ class Training(NamedTuple):
     dropouts: Iterator[float]
     evaluate: Callable[[], tuple[float, dict[str, Any]]]
     watch: GradientWatch
+    workers: Workers
 
 
 def train(
@@ -52,6 +57,7 @@ def train(
     checkpoint: Path | None = None,
     checkpoint_every: int = 0,
     gpu_id: int = -1,
+    workers: Workers,
     on_evaluation: Callable[[dict[str, Any]], None],
     stdout: IO,
     stderr: IO,
@@ -63,31 +69,30 @@ def train(
     checkpoint (Path | None): to go on from; None to begin.
     checkpoint_every (int): steps from one checkpoint to the next; 0 for none but those at the end of each epoch.
     gpu_id (int): -1 for the CPU.
+    workers (Workers): who train together, each in a process that calls this with the same arguments.
     on_evaluation (Callable): gets what loggers get, before the models are written.
-    stdout, stderr (IO): for the logger.
-    RAISES (OSError): E621 when there is no space left. (ValueError): E624 for a loss that is not finite, E625 for no examples.
+    stdout, stderr (IO): for the logger; the progress bar goes to the second.
+    RAISES (OSError): E621 when there is no space left, E628 when another worker is gone. (ValueError): E624 for a loss that is not
+        finite, E625 for no examples, E627 for what several workers cannot train.
     """
-    training, progress = _prepare(nlp, checkpoint, gpu_id)
-    folders = ModelFolders(nlp, training.settings, output)
-    with nlp.select_pipes(disable=training.settings["frozen_components"]):
-        log_step, finish_log = training.settings["logger"](nlp, stdout, stderr)
-    try:
+    training, progress = _prepare(nlp, checkpoint, gpu_id, workers)
+    outputs = Outputs()
+    if workers.is_first:
+        bar = ProgressBar(training.settings["max_steps"], begin=progress.step, file=stderr)
+        models = ModelFolders(nlp, training.settings, output)
+        outputs = AllOutputs(nlp, training.settings, output, models, bar, on_evaluation, stdout=stdout, stderr=stderr)
+    with outputs:
         while not _is_done(progress, training.settings):
             epoch, batch = next(training.batches, (None, []))
             if epoch is None:
                 break
             if _is_due(progress, epoch, checkpoint_every):
-                write_checkpoint(output, nlp, training.optimizer, progress)
+                outputs.add_checkpoint(training.optimizer, progress, workers.gather(get_random_state()))
             info, is_best = _step(nlp, training, progress, epoch, batch)
+            outputs.add_step(info, training.optimizer, is_best=is_best)
             if is_best is not None:
-                on_evaluation(info)
-                folders.save(info, training.optimizer.averages, is_best=is_best)
-                info["output_path"] = str(folders.last)
                 progress.losses = {}
-            log_step(info if is_best is not None else None)
-    finally:
-        finish_log()
-    folders.save(None, training.optimizer.averages, is_best=False)
+    outputs.finish(training.optimizer)
 
 
 def _is_due(progress: Progress, epoch: int, checkpoint_every: int) -> bool:
@@ -116,12 +121,13 @@ def _step(
     score, other_scores, is_best = None, None, None
     if step % settings["eval_frequency"] == 0:
         with nlp.use_params(training.optimizer.averages):
-            score, other_scores = training.evaluate()
+            score, other_scores = training.workers.from_first(training.evaluate)
         progress.results.append((score, step))
         is_best = score == max(progress.results)[0]
         if step >= CHANCE_AFTER and all(earlier < CHANCE_AFTER for _, earlier in progress.results[:-1]):
             warn_of_chance(other_scores, training.optimizer.learn_rate, step)
     progress.step, progress.epoch = step + 1, epoch
+    progress.docs += len(batch)
     progress.words += sum(len(eg) for eg in batch)
     progress.seconds += perf_counter() - start
     info = {
@@ -133,6 +139,9 @@ def _step(
         "checkpoints": progress.results,
         "seconds": int(progress.seconds),
         "words": progress.words,
+        "docs": progress.docs,
+        "pieces": progress.pieces,
+        "update_seconds": progress.update_seconds,
     }
     return info, is_best
 
@@ -142,42 +151,48 @@ def _update(nlp: Language, training: Training, progress: Progress, epoch: int, b
     if settings["before_update"]:
         settings["before_update"](nlp, {"step": progress.step, "epoch": epoch})
     drop, frozen = next(training.dropouts), settings["frozen_components"]
-    for part in subdivide_batch(batch, settings["accumulate_gradient"]):
-        nlp.update(
-            part,
-            drop=drop,
-            losses=progress.losses,
-            sgd=False,
-            exclude=frozen,
-            annotates=settings["annotating_components"],
-        )
+    start, pieces = perf_counter(), count_pieces(nlp)
+    losses: dict[str, float] = {}
+    for part in subdivide_batch(training.workers.share(batch), settings["accumulate_gradient"]):
+        nlp.update(part, drop=drop, losses=losses, sgd=False, exclude=frozen, annotates=settings["annotating_components"])
+    for name, loss in training.workers.sum_numbers(losses).items():
+        progress.losses[name] = progress.losses.get(name, 0.0) + loss
     # Before the weights have changed.
     check_losses(progress.losses, progress.step)
     training.watch.look(nlp, progress.step)
     for name, pipe in nlp.pipeline:
         if name not in frozen and isinstance(pipe, TrainablePipe) and pipe.model not in (True, False, None):
             pipe.finish_update(training.optimizer)
+    training.workers.sum_gradients(nlp, training.optimizer)
     training.optimizer.step_schedules()
+    progress.pieces += sum(training.workers.gather(count_pieces(nlp) - pieces))
+    progress.update_seconds += perf_counter() - start
 
 
-def _prepare(nlp: Language, checkpoint: Path | None, gpu_id: int) -> tuple[Training, Progress]:
+def _prepare(nlp: Language, checkpoint: Path | None, gpu_id: int, workers: Workers) -> tuple[Training, Progress]:
     """Make everything as for a beginning, then go forward to where the checkpoint stands."""
     config = nlp.config.interpolate()
     if config["training"]["seed"] is not None:
         fix_random_seed(config["training"]["seed"])
     if gpu_id >= 0 and config["training"]["gpu_allocator"]:
         set_gpu_allocator(config["training"]["gpu_allocator"])
+    # There is one bar, ours.
+    without_bars(config["training"]["logger"])
     settings = registry.resolve(config["training"], schema=ConfigSchemaTraining)
+    workers.check(settings["optimizer"], settings["seed"])
     train_corpus, dev_corpus = resolve_dot_names(config, [settings["train_corpus"], settings["dev_corpus"]])
     progress = Progress(random.getstate()) if checkpoint is None else read_progress(checkpoint)
     own_random = OwnRandom(progress.data_random)
+    if not workers.is_first:
+        # The same batches, but another dropout for each share.
+        fix_random_seed(settings["seed"] + workers.rank)
     batches = make_batches(nlp, train_corpus, settings["batcher"], max_epochs=settings["max_epochs"], own_random=own_random)
     dropout = settings["dropout"]
     dropouts = itertools.repeat(dropout) if isinstance(dropout, float) else iter(dropout)
     evaluate = create_evaluation_callback(nlp, dev_corpus, settings["score_weights"])
     trained = (name for name, pipe in nlp.pipeline if isinstance(pipe, TrainablePipe) and getattr(pipe, "labels", False))
     watch = GradientWatch(name for name in trained if name not in settings["frozen_components"])
-    training = Training(settings, settings["optimizer"], batches, dropouts, evaluate, watch)
+    training = Training(settings, settings["optimizer"], batches, dropouts, evaluate, watch, workers)
     if checkpoint is None:
         warn_of_unknown_labels(nlp, dev_corpus(nlp))
         return training, progress
@@ -186,5 +201,5 @@ def _prepare(nlp: Language, checkpoint: Path | None, gpu_id: int) -> tuple[Train
         next(dropouts)
         # Only the schedules: nothing has been collected yet.
         Optimizer.step_schedules(training.optimizer)
-    restore(checkpoint, nlp, training.optimizer)
+    restore(checkpoint, nlp, training.optimizer, rank=workers.rank)
     return training, progress

@@ -4,35 +4,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from spacy.language import Language
-from thinc.api import Model, Optimizer, torch2xp, xp2torch
-from torch import Tensor, nn
+from thinc.api import Optimizer, torch2xp, xp2torch
+from torch import Tensor
 
 from ..errors import Errors
 from ..types import ParameterKey
 from .optimizer import AdamW
+from .weights import TORCH
 
-# Stands in the name of every weight of our shims.
-TORCH = "/torch/"
 # What the base class of all optimizers keeps, in attributes of these names.
 THINC_KINDS = {"mom1", "mom2", "averages", "nr_update"}
-
-
-def weight_names(nlp: Language) -> dict[Any, str]:
-    """Name every weight by its place in the pipeline; optimizers know it by numbers that are new in each process.
-
-    nlp (Language): initialized.
-    RETURNS (dict): the keys under which optimizers may know a weight, and its name.
-    """
-    names: dict[Any, str] = {}
-    for pipe_name, pipe in nlp.components:
-        model = getattr(pipe, "model", None)
-        for i, node in enumerate(model.walk() if isinstance(model, Model) else ()):
-            where = f"{pipe_name}/{i}"
-            names |= {(node.id, name): f"{where}/{name}" for name in node.param_names}
-            for shim in node.shims:
-                names |= _names_in(shim, where)
-    return names
 
 
 def read_moments(optimizer: Optimizer, names: dict[Any, str]) -> dict[str, Tensor]:
@@ -79,15 +60,6 @@ def _restore_in_thinc(optimizer: Optimizer, key: Any, kinds: dict[str, Tensor]) 
             optimizer.nr_update[key] = int(kinds[kind])
         else:
             getattr(optimizer, kind)[key] = torch2xp(kinds[kind])
-
-
-def _names_in(shim: Any, where: str) -> dict[Any, str]:
-    """Names of the weights of a shim: of ours under both kinds of keys, of Thinc's own for torch under the one that it has."""
-    if hasattr(shim, "parameters"):
-        return {form: f"{where}{TORCH}{key.name}" for key, _ in shim.parameters() for form in (key, key[:2])}
-    module = getattr(shim, "_model", None)
-    names = (name for name, _ in module.named_parameters()) if isinstance(module, nn.Module) else ()
-    return {(shim.id, name): f"{where}/thinc-torch/{name}" for name in names}
 
 
 def _entries(optimizer: Optimizer) -> Iterator[tuple[str, Any, Tensor]]:

@@ -105,6 +105,15 @@ class AdamW(Optimizer):
         gradient *= 0
         return weights, gradient
 
+    @property
+    def gradients(self) -> dict[Any, torch.Tensor]:
+        """By key, what was collected for the next step; others of the same shapes can take its place."""
+        return {key: gradient for key, (_, gradient) in self._collected.items()}
+
+    @gradients.setter
+    def gradients(self, gradients: dict[Any, torch.Tensor]) -> None:
+        self._collected = {key: (parameter, gradients[key]) for key, (parameter, _) in self._collected.items()}
+
     def step(self) -> None:
         """Clip what was collected by the norm of all of it, and apply it."""
         self._forget_frozen()

@@ -40,7 +40,7 @@ class RunRecord:
 
     def add_evaluation(self, info: dict[str, Any]) -> None:
         """info (dict): what loggers get."""
-        fields = ("step", "epoch", "seconds", "words", "score", "losses")
+        fields = ("step", "epoch", "seconds", "update_seconds", "docs", "words", "pieces", "score", "losses")
         event = {"event": "evaluation", **{field: info[field] for field in fields}, "scores": info["other_scores"]}
         self._append(event)
         evaluations = [event for event in self.events if event["event"] == "evaluation"]
