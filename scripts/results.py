@@ -27,8 +27,8 @@ Figures are shares in percent where a column does not say otherwise; ± is the s
 """
 PERFORMANCE_INTRO = """# Performance
 
-Made by `python -m spacy project run results` from the files performance-*.json in [results/](results/), which
-`scripts/benchmark_peers.py` writes; none is typed by hand. They hold the seconds of every round as well.
+Made by `python -m spacy project run results` from the files performance-*.json in [results/](results/), which the benchmarks in
+`scripts/` write; none is typed by hand. They hold the seconds of every round as well.
 
 All rows of a table were timed in turns within one process, on the same texts and from the same weights. Intervals are 95 %
 bootstrap intervals of the median over rounds. Peak RSS (while the texts go through, loading not counted) and load time come
@@ -37,7 +37,7 @@ from a process of its own for each pipeline. Measure pipelines of your own with 
 
 
 class Page(NamedTuple):
-    """A page: its file, its beginning, and whether it shows the files that `benchmark_peers.py` writes, or all others."""
+    """A page: its file, its beginning, and whether it shows the files of benchmarks, or all others."""
 
     target: Path
     intro: str
@@ -75,7 +75,7 @@ def main() -> int:
 def result_files(*, performance: bool) -> list[Path]:
     """Find the files of one page.
 
-    performance (bool): whether those of `benchmark_peers.py`, or all others.
+    performance (bool): whether those of benchmarks, or all others.
     RETURNS (list[Path]): in the order of the page.
     """
     return [file for file in sorted(SOURCE.glob("*.json")) if file.name.startswith("performance-") == performance]
@@ -137,7 +137,7 @@ def make_page(intro: str, files: list[Path]) -> str:
 def make_section(file: Path) -> str:
     """Write the section of one result file.
 
-    file (Path): A file with the keys `KEYS`.
+    file (Path): A file with the keys `KEYS`, and `picture` for one beside it.
     RETURNS (str): Markdown: title, table, notes, and how it was made.
     RAISES (ValueError): Keys are missing, or a row is longer or shorter than the header.
     """
@@ -148,8 +148,9 @@ def make_section(file: Path) -> str:
         raise ValueError(f"{file}: {len(data['columns'])} columns, but a row with {len(bad[0])} cells: {bad[0]}.")
     versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
     notes = f"\n{data['notes']}\n" if data["notes"] else ""
+    picture = f"![{data['title']}](results/{data['picture']})\n\n" if "picture" in data else ""
     return (
-        f"## {data['title']}\n\n{make_table(data['columns'], data['rows'])}{notes}\n"
+        f"## {data['title']}\n\n{picture}{make_table(data['columns'], data['rows'])}{notes}\n"
         f"Made on {data['date']} ({data['machine']}; {versions}) with\n\n```bash\n{data['command']}\n```\n"
     )
 

@@ -252,10 +252,11 @@ class Errors(metaclass=_WithCodes):
     )
     E628 = "Another worker is gone, so this one cannot go on ({reason}). See what the other one said, then go on with --resume."
     E629 = (
-        "Worker {rank} lacks {n} weights that others train (such as {examples}): they come with the first update, and its share of the "
-        "first batch was empty. Take batches of at least one document for each worker."
+        "The workers {ranks} have other {what} than the first: expected the same in all, from one seed, one config and one version of the "
+        "data. See that readers, batchers and callbacks of your own draw from Python's `random`, and from nothing else."
     )
-    E630 = "Worker {rank} of {n} ended: {reason} The others were stopped. When the reason is gone, go on with --resume."
+    E630 = "Worker {rank} of {n} ended: {reason}\nThe others were stopped. When the reason is gone, go on with --resume."
+    E631 = "torchrun started {size} workers and --workers says {workers}: leave it out."
     E623 = "There is nothing to resume in {path}: no training began there. Check --output, or leave out --resume to begin."
     E624 = (
         "Training went wrong in step {step}: the loss of {component} is {loss}. {reason} Its weights were not changed any more; model-best "

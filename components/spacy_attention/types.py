@@ -62,6 +62,9 @@ class Backbone(Protocol):
     def freeze(self, frozen: int | str) -> None:
         """Choose what does not learn from the next update on."""
 
+    def prepare_update(self) -> None:
+        """Make the weights that only training needs, if they are not there yet."""
+
     def save_adapter(self, folder: Path) -> None:
         """Write the adapters alone."""
 

@@ -4,6 +4,9 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from spacy_attention.cli import attention_cli
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,3 +27,16 @@ def load_script():
         return module
 
     return load
+
+
+@pytest.fixture
+def run_here():
+    """In the place of `subprocess.run` of a script: an `attention` command without a new process, which takes seconds to start."""
+
+    def run(command, *, check):
+        assert check
+        arguments = command[command.index("attention") + 1 :]
+        result = CliRunner().invoke(attention_cli, arguments, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+
+    return run

@@ -60,20 +60,19 @@ def train_cli(
     ] = -1,
 ) -> None:
     """Train or update a pipeline; further options override settings of the config, as in `--training.max_steps 100`."""
-    msg = Printer()
+    msg, rank = Printer(), 0
     overrides = parse_config_overrides(ctx.args)
     options = TrainOptions(resume, checkpoint_every, gpu_id, code)
     with show_validation_error(config):
         try:
             if is_torchelastic_launched():
-                # Started by torchrun, which says so in the environment.
-                rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-                train_worker(rank, size, config, output, options, overrides, local_rank=int(os.environ["LOCAL_RANK"]))
+                rank = _train_under_torchrun(config, output, options, overrides, workers=workers)
             else:
                 train(config, output, workers=workers, overrides=overrides, **options._asdict())
         except (ValueError, OSError) as err:
             msg.fail(str(err), exits=1)
-    msg.good("Saved the pipelines", str(output))
+    if rank == 0:
+        msg.good("Saved the pipelines", str(output))
 
 
 def train(config: Path, output: Path, *, workers: int = 1, overrides: dict[str, Any] | None = None, **options: Any) -> None:
@@ -89,6 +88,7 @@ def train(config: Path, output: Path, *, workers: int = 1, overrides: dict[str, 
     """
     asked = TrainOptions(**options)
     if workers == 1:
+        check_gpu(asked.gpu_id)
         _train(Workers(), config, output, asked, overrides or {}, gpu=asked.gpu_id)
     else:
         launch(partial(_launched, size=workers, config=config, output=output, options=asked, overrides=overrides), workers)
@@ -108,12 +108,14 @@ def train_worker(
     """Be one of several processes that train a pipeline together; any launcher can call this in each.
 
     rank (int): number of this process, from 0. world_size (int): number of processes.
-    config (Path), output (Path), options (TrainOptions), overrides (dict | None): the same in each; `output` matters to the first.
+    config (Path), output (Path), options (TrainOptions), overrides (dict | None): the same in each. The first writes `output`, all read a
+        checkpoint there.
     local_rank (int | None): number of this process on its machine, which chooses its GPU; None for `rank`.
     init_method (str): where the processes meet, as of `torch.distributed.init_process_group`.
     RAISES (ValueError, OSError): as `train`, and E628 when another process is gone.
     """
     gpu = options.gpu_id if options.gpu_id < 0 else options.gpu_id + (rank if local_rank is None else local_rank)
+    check_gpu(gpu)
     if rank:
         # The first one says what there is to say.
         options = options._replace(silent=True)
@@ -122,13 +124,21 @@ def train_worker(
         _train(group, config, output, options, overrides or {}, gpu=gpu)
 
 
+def _train_under_torchrun(config: Path, output: Path, options: TrainOptions, overrides: dict[str, Any], *, workers: int) -> int:
+    """Be the process that the environment says. RETURNS (int): its rank. RAISES (ValueError): E631 when `workers` is another number."""
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if workers not in (1, size):
+        raise ValueError(Errors.E631.format(size=size, workers=workers))
+    train_worker(rank, size, config, output, options, overrides, local_rank=int(os.environ["LOCAL_RANK"]))
+    return rank
+
+
 def _launched(rank: int, init_method: str, *, size: int, **arguments: Any) -> None:
     train_worker(rank, size, init_method=init_method, **arguments)
 
 
 def _train(workers: Workers, config: Path, output: Path, options: TrainOptions, overrides: dict[str, Any], *, gpu: int) -> None:
     import_code(options.code)
-    check_gpu(gpu)
     setup_gpu(gpu, silent=options.silent)
     settings = util.load_config(config, overrides=overrides, interpolate=False)
     asked = {"checkpoint_every": options.checkpoint_every, "gpu_id": options.gpu_id, "workers": workers.size}

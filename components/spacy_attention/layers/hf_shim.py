@@ -165,13 +165,14 @@ class CheckpointShim(TorchShim):
         self._base = base
         self.module.load_state_dict(state)
 
-    def begin_update(self, *inputs: Any, dropout: float | None = None) -> tuple[Any, Callable[..., None]]:
-        """As `TorchShim.begin_update`. Where all is frozen nothing is kept for a backward pass, as gradient checkpointing still would.
-
-        A pipeline that was loaded gets its adapters at the first update: prediction needs none.
-        """
+    def prepare_update(self) -> None:
+        """Give a pipeline that was loaded its adapters, which are saved merged and which prediction does not need."""
         if self.lora is not None and not has_adapters(self.module):
             self._adapt(self.lora, BaseWeights(None, hashlib.sha256(self._weights_to_bytes() or b"").hexdigest()))
+
+    def begin_update(self, *inputs: Any, dropout: float | None = None) -> tuple[Any, Callable[..., None]]:
+        """As `TorchShim.begin_update`. Where all is frozen nothing is kept for a backward pass, as gradient checkpointing still would."""
+        self.prepare_update()
         with torch.set_grad_enabled(not self.is_frozen):
             return super().begin_update(*inputs, dropout=dropout)
 

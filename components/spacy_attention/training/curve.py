@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 
-WIDTH, HEIGHT = 720, 360
-LEFT, RIGHT, TOP, BOTTOM = 48, 180, 24, 40
+WIDTH, HEIGHT = 780, 360
+LEFT, RIGHT, TOP, BOTTOM = 48, 240, 24, 40
 # Told apart by people who see colours differently (Okabe and Ito 2008), and by their dashes in print.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 DASHES = ("none", "6 3", "2 3", "10 3 2 3", "1 2", "8 2", "4 4")

@@ -11,13 +11,14 @@ from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.schemas import ConfigSchemaTraining
 from spacy.training import Example
-from spacy.training.loop import create_evaluation_callback, subdivide_batch
+from spacy.training.loop import subdivide_batch
 from spacy.util import registry, resolve_dot_names
 from thinc.api import Optimizer, fix_random_seed, set_gpu_allocator
 
-from .backbones import count_pieces
+from .backbones import count_pieces, find_backbones
 from .batches import make_batches
 from .checkpoint import Progress, read_progress, restore
+from .evaluation import create_evaluation
 from .guard import GradientWatch, check_losses, warn_of_chance, warn_of_unknown_labels
 from .model_folders import ModelFolders
 from .outputs import AllOutputs, Outputs
@@ -73,7 +74,7 @@ def train(
     on_evaluation (Callable): gets what loggers get, before the models are written.
     stdout, stderr (IO): for the logger; the progress bar goes to the second.
     RAISES (OSError): E621 when there is no space left, E628 when another worker is gone. (ValueError): E624 for a loss that is not
-        finite, E625 for no examples, E627 for what several workers cannot train.
+        finite, E625 for no examples, E627 for what several workers cannot train, E629 where they have other weights or batches.
     """
     training, progress = _prepare(nlp, checkpoint, gpu_id, workers)
     outputs = Outputs()
@@ -120,6 +121,7 @@ def _step(
     _update(nlp, training, progress, epoch, batch)
     score, other_scores, is_best = None, None, None
     if step % settings["eval_frequency"] == 0:
+        training.workers.check_weights(nlp)
         with nlp.use_params(training.optimizer.averages):
             score, other_scores = training.workers.from_first(training.evaluate)
         progress.results.append((score, step))
@@ -183,17 +185,15 @@ def _prepare(nlp: Language, checkpoint: Path | None, gpu_id: int, workers: Worke
     train_corpus, dev_corpus = resolve_dot_names(config, [settings["train_corpus"], settings["dev_corpus"]])
     progress = Progress(random.getstate()) if checkpoint is None else read_progress(checkpoint)
     own_random = OwnRandom(progress.data_random)
-    if not workers.is_first:
-        # The same batches, but another dropout for each share.
-        fix_random_seed(settings["seed"] + workers.rank)
     batches = make_batches(nlp, train_corpus, settings["batcher"], max_epochs=settings["max_epochs"], own_random=own_random)
     dropout = settings["dropout"]
     dropouts = itertools.repeat(dropout) if isinstance(dropout, float) else iter(dropout)
-    evaluate = create_evaluation_callback(nlp, dev_corpus, settings["score_weights"])
+    evaluate = create_evaluation(nlp, dev_corpus, settings["score_weights"])
     trained = (name for name, pipe in nlp.pipeline if isinstance(pipe, TrainablePipe) and getattr(pipe, "labels", False))
     watch = GradientWatch(name for name in trained if name not in settings["frozen_components"])
     training = Training(settings, settings["optimizer"], batches, dropouts, evaluate, watch, workers)
     if checkpoint is None:
+        _begin(nlp, training)
         warn_of_unknown_labels(nlp, dev_corpus(nlp))
         return training, progress
     for _ in range(progress.step):
@@ -203,3 +203,12 @@ def _prepare(nlp: Language, checkpoint: Path | None, gpu_id: int, workers: Worke
         Optimizer.step_schedules(training.optimizer)
     restore(checkpoint, nlp, training.optimizer, rank=workers.rank)
     return training, progress
+
+
+def _begin(nlp: Language, training: Training) -> None:
+    """The same weights for all workers, those included that are drawn now; then another dropout for each share of the same batches."""
+    for backbone in find_backbones(nlp):
+        backbone.prepare_update()
+    training.workers.check_weights(nlp)
+    if not training.workers.is_first:
+        fix_random_seed(training.settings["seed"] + training.workers.rank)

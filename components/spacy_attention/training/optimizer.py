@@ -107,12 +107,12 @@ class AdamW(Optimizer):
 
     @property
     def gradients(self) -> dict[Any, torch.Tensor]:
-        """By key, what was collected for the next step; others of the same shapes can take its place."""
+        """By key, what was collected for the next step; others of the same shapes can take its place, in their order."""
         return {key: gradient for key, (_, gradient) in self._collected.items()}
 
     @gradients.setter
     def gradients(self, gradients: dict[Any, torch.Tensor]) -> None:
-        self._collected = {key: (parameter, gradients[key]) for key, (parameter, _) in self._collected.items()}
+        self._collected = {key: (self._collected[key][0], gradient) for key, gradient in gradients.items()}
 
     def step(self) -> None:
         """Clip what was collected by the norm of all of it, and apply it."""

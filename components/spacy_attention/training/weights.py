@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 from spacy.language import Language
-from thinc.api import Model, torch2xp
+from thinc.api import Model, to_numpy, torch2xp
 from torch import nn
 
 from ..types import ParameterKey
@@ -21,11 +21,13 @@ class Weight(NamedTuple):
 
     name (str): the same in every process that has the pipeline.
     keys (tuple): under which optimizers may know it.
+    read (Callable): gives its values, as bytes.
     collect_zeros (Callable): gives an optimizer of ours, the first argument, a gradient of zeros, sparse if the second one says so.
     """
 
     name: str
     keys: tuple[Any, ...]
+    read: Callable[[], bytes]
     collect_zeros: Callable[[AdamW, bool], None]
 
 
@@ -36,7 +38,9 @@ def find_weights(nlp: Language) -> Iterator[Weight]:
         for i, node in enumerate(model.walk() if isinstance(model, Model) else ()):
             where = f"{pipe_name}/{i}"
             for name in node.param_names:
-                yield Weight(f"{where}/{name}", ((node.id, name),), partial(_array_zeros, node, name))
+                if node.has_param(name):
+                    read, zeros = partial(_read_array, node, name), partial(_array_zeros, node, name)
+                    yield Weight(f"{where}/{name}", ((node.id, name),), read, zeros)
             for shim in node.shims:
                 yield from _find_in(shim, where)
 
@@ -49,12 +53,22 @@ def weight_names(nlp: Language) -> dict[Any, str]:
 def _find_in(shim: Any, where: str) -> Iterator[Weight]:
     if hasattr(shim, "parameters"):
         for key, parameter in shim.parameters():
-            yield Weight(f"{where}{TORCH}{key.name}", (key, key[:2]), partial(_parameter_zeros, key, parameter))
+            read, zeros = partial(_read_parameter, parameter), partial(_parameter_zeros, key, parameter)
+            yield Weight(f"{where}{TORCH}{key.name}", (key, key[:2]), read, zeros)
         return
     module = getattr(shim, "_model", None)
     for name, parameter in module.named_parameters() if isinstance(module, nn.Module) else ():
         key = (shim.id, name)
-        yield Weight(f"{where}/thinc-torch/{name}", (key,), partial(_foreign_zeros, key, parameter))
+        read, zeros = partial(_read_parameter, parameter), partial(_foreign_zeros, key, parameter)
+        yield Weight(f"{where}/thinc-torch/{name}", (key,), read, zeros)
+
+
+def _read_array(node: Model, name: str) -> bytes:
+    return to_numpy(node.get_param(name)).tobytes()
+
+
+def _read_parameter(parameter: nn.Parameter) -> bytes:
+    return parameter.detach().cpu().numpy().tobytes()
 
 
 def _array_zeros(node: Model, name: str, optimizer: AdamW, is_sparse: bool) -> None:
