@@ -10,7 +10,6 @@ docs/results/. Needs the folder of SPACY_ATTENTION_DATA for all but `--corpus he
 """
 
 import argparse
-import datetime
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from peer_pipelines import SHAPES, build_pipelines, random_checkpoint
 from peer_raw import raw_run
 from peer_training import measure_training
 from spacy.language import Language
+from stamp import make_stamp
 from tqdm import tqdm
 from wasabi import table
 
@@ -28,9 +28,8 @@ from spacy_attention.checkpoints import DEFAULT_CHECKPOINT, find_checkpoint
 from spacy_attention.evaluation.benchmark import count_words, pipe_run, speed_rows
 from spacy_attention.evaluation.device import check_gpu, limit_threads
 from spacy_attention.evaluation.footprint import measure_footprint
-from spacy_attention.evaluation.machine import describe_machine, machine_line
 from spacy_attention.evaluation.predict import load_pipeline
-from spacy_attention.evaluation.report import installed_versions, write_json
+from spacy_attention.evaluation.report import write_json
 from spacy_attention.evaluation.timing import Interval, speed_up, time_in_turns
 
 # In the order of the table; those whose name starts with `raw` are no pipelines. The last word but for `-stock-heads` is the precision.
@@ -153,15 +152,8 @@ def save(args: argparse.Namespace, name: str, result: dict[str, Any]) -> None:
     name (str): of the file.
     result (dict[str, Any]): from `inference_result` or `training_result`.
     """
-    machine = describe_machine(gpu_id=args.gpu_id)
-    written = {
-        **result,
-        "command": command_line(args, result.get("data", {}).get("corpus")),
-        "date": datetime.date.today().isoformat(),
-        "machine": machine_line(machine),
-        "versions": {package: version for package, version in installed_versions().items() if version},
-    }
-    write_json(args.output / f"{name}.json", written)
+    stamp = make_stamp(command_line(args, result.get("data", {}).get("corpus")), gpu_id=args.gpu_id)
+    write_json(args.output / f"{name}.json", {**result, **stamp})
     print(f"\n{result['title']}\n{result['notes']}")
     aligns = ["l"] + ["r"] * (len(result["columns"]) - 1)
     print(table(result["rows"], header=result["columns"], aligns=aligns, divider=True, max_col=60))

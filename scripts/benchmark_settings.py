@@ -7,7 +7,6 @@ Writes performance-settings.json; `python scripts/results.py` makes docs/perform
 """
 
 import argparse
-import datetime
 import subprocess
 import sys
 import tempfile
@@ -18,14 +17,14 @@ from typing import Any, NamedTuple
 from peer_pipelines import TRAIN, initialize, our_config, read_docs
 from peer_training import BATCH_DOCS, training_loop
 from spacy.tokens import Doc
+from stamp import make_stamp
 from tqdm import tqdm
 from transformers import AutoConfig
 from wasabi import table
 
 from spacy_attention.checkpoints import DEFAULT_CHECKPOINT, find_checkpoint
 from spacy_attention.evaluation.device import limit_threads
-from spacy_attention.evaluation.machine import describe_machine, machine_line
-from spacy_attention.evaluation.report import installed_versions, write_json
+from spacy_attention.evaluation.report import write_json
 from spacy_attention.evaluation.timing import rate, speed_up, time_in_turns
 
 COLUMNS = ["", "Documents/s", "95 %", "Ratio", "95 %", "Peak RSS, MB"]
@@ -126,6 +125,9 @@ def write(
         speed, ratio = rate(len(docs), own), speed_up(seconds[0], own)
         cells = [f"{each[key]:{form}}" for each, form in ((speed, ".0f"), (ratio, ".2f")) for key in ("value", "low", "high")]
         rows.append([side.title, cells[0], f"{cells[1]} to {cells[2]}", cells[3], f"{cells[4]} to {cells[5]}", f"{peak:,.0f}"])
+    command = f"python scripts/benchmark_settings.py --docs {args.docs} --rounds {args.rounds}" + (
+        f" --threads {args.threads}" if args.threads else ""
+    )
     result = {
         "title": "Training settings, helpdesk",
         "columns": COLUMNS,
@@ -138,11 +140,7 @@ def write(
         "sides": {
             side.title: {"seconds": own, "peak_rss_mb": peak} for side, own, peak in zip(measured, seconds, peaks, strict=True)
         },
-        "command": f"python scripts/benchmark_settings.py --docs {args.docs} --rounds {args.rounds}"
-        + (f" --threads {args.threads}" if args.threads else ""),
-        "date": datetime.date.today().isoformat(),
-        "machine": machine_line(describe_machine()),
-        "versions": {package: version for package, version in installed_versions().items() if version},
+        **make_stamp(command),
     }
     write_json(args.output / "performance-settings.json", result)
     print(f"\n{result['title']}\n{result['notes']}")

@@ -7,12 +7,12 @@ Writes curves.json and curves.svg; `python scripts/results.py` puts both into do
 
 import argparse
 import datetime
-import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from recipes import read_events
 from thinc.api import Config
 
 from spacy_attention.evaluation.machine import describe_machine, machine_line
@@ -59,12 +59,6 @@ def train(precision: str, folder: Path, args: argparse.Namespace) -> None:
     subprocess.run(command, check=True)
 
 
-def read_events(folder: Path) -> list[dict[str, Any]]:
-    """folder (Path): of a training. RETURNS (list[dict]): its evaluations."""
-    events = map(json.loads, (folder / "record.jsonl").read_text("utf8").splitlines())
-    return [event for event in events if event["event"] == "evaluation"]
-
-
 def make_result(events: dict[str, list[dict[str, Any]]], args: argparse.Namespace) -> dict[str, Any]:
     """Put the table together: a row per look at dev.
 
@@ -76,7 +70,7 @@ def make_result(events: dict[str, list[dict[str, Any]]], args: argparse.Namespac
     for pair in zip(*(events[precision] for precision in FORMATS), strict=True):
         cells = [f"{100 * event['scores'][key]:.2f}" for key in SCORES.values() for event in pair]
         rows.append([f"{pair[0]['step']:,}", *cells, *(f"{event['update_seconds']:,.0f}" for event in pair)])
-    begin = json.loads((args.output / FORMATS[0] / "record.jsonl").read_text("utf8").splitlines()[0])
+    begin = read_events(args.output / FORMATS[0], "begin")[0]
     return {
         "title": "Learning curves in float32 and bfloat16, SNIPS, dev",
         "picture": "curves.svg",

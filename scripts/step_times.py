@@ -7,7 +7,6 @@ Writes performance-step.json; `python scripts/results.py` makes docs/performance
 """
 
 import argparse
-import datetime
 import statistics
 import time
 from collections import Counter
@@ -21,12 +20,12 @@ from peer_pipelines import initialize, our_config, read_docs
 from peer_training import BATCH_DOCS, training_loop
 from spacy.language import Language
 from spacy.tokens import Doc
+from stamp import make_stamp
 from wasabi import table
 
 from spacy_attention.checkpoints import DEFAULT_CHECKPOINT, find_checkpoint
 from spacy_attention.evaluation.device import limit_threads
-from spacy_attention.evaluation.machine import describe_machine, machine_line
-from spacy_attention.evaluation.report import installed_versions, write_json
+from spacy_attention.evaluation.report import write_json
 from spacy_attention.evaluation.timing import time_in_turns
 from spacy_attention.layers import backbone
 from spacy_attention.training import optimizer
@@ -146,6 +145,9 @@ def write(rounds: dict[str, list[Counter[str]]], args: argparse.Namespace) -> No
     rows = [[title, *(cell for p in FORMATS for cell in _cells(medians[p][part], totals[p]))] for part, title in PARTS.items()]
     rows.append(["together", *(cell for p in FORMATS for cell in _cells(totals[p], totals[p]))])
     columns = ["", *(title for precision in FORMATS for title in (f"{precision}, ms", "%"))]
+    command = f"python scripts/step_times.py --rounds {args.rounds} --steps {args.steps}" + (
+        f" --threads {args.threads}" if args.threads else ""
+    )
     result = {
         "title": "A training step, SNIPS",
         "columns": columns,
@@ -155,11 +157,7 @@ def write(rounds: dict[str, list[Counter[str]]], args: argparse.Namespace) -> No
             f"{args.steps} steps. A part within another counts for itself only."
         ),
         "sides": {precision: [dict(each) for each in counted] for precision, counted in rounds.items()},
-        "command": f"python scripts/step_times.py --rounds {args.rounds} --steps {args.steps}"
-        + (f" --threads {args.threads}" if args.threads else ""),
-        "date": datetime.date.today().isoformat(),
-        "machine": machine_line(describe_machine()),
-        "versions": {package: version for package, version in installed_versions().items() if version},
+        **make_stamp(command),
     }
     write_json(args.output / "performance-step.json", result)
     print(table(rows, header=columns, aligns=["l"] + ["r"] * (len(columns) - 1), divider=True, max_col=60))

@@ -9,8 +9,9 @@ from spacy_attention.training.curve import WIDTH
 from ..training.tiny_training import write_config
 
 
-def test_table_and_picture(load_script, run_here, tiny_checkpoint, tmp_path, monkeypatch):
+def test_table_and_picture(root, load_script, run_here, tiny_checkpoint, tmp_path, monkeypatch):
     config = write_config(tmp_path, tiny_checkpoint)
+    monkeypatch.syspath_prepend(str(root / "scripts"))
     script = load_script("learning_curves")
     monkeypatch.setattr(script, "subprocess", SimpleNamespace(run=run_here))
     data = str(tmp_path / "data.spacy")
