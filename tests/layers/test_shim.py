@@ -27,9 +27,9 @@ class Net(nn.Module):
         return self.second(self.dropout(self.first(X.to(self.first.bias.dtype)).tanh()))
 
 
-def make_shim(precision: str = "float32", **sizes) -> TorchShim:
+def make_shim(precision: str = "float32", *, component: str = "head", **sizes) -> TorchShim:
     torch.manual_seed(0)
-    shim = TorchShim(Net, component="head", precision=precision)
+    shim = TorchShim(Net, component=component, precision=precision)
     shim.create(**{"width": 3, **sizes})
     return shim
 
@@ -138,7 +138,7 @@ def test_tuples_in_and_out():
 
 
 def test_bfloat16_gives_float32_out_and_keeps_float32_weights():
-    shim = make_shim("bfloat16")
+    shim = make_shim("bfloat16", component="encoder")
     exact = make_shim().predict(X)
     for Y in (shim.predict(X), shim.begin_update(X)[0]):
         assert Y.dtype == torch.float32
@@ -148,6 +148,12 @@ def test_bfloat16_gives_float32_out_and_keeps_float32_weights():
     backprop(torch.ones_like(Y))
     for parameter in shim.module.parameters():
         assert parameter.dtype == parameter.grad.dtype == torch.float32
+
+
+def test_a_head_learns_in_float32_on_a_cpu():
+    shim, exact = make_shim("bfloat16"), make_shim()
+    assert torch.equal(shim.begin_update(X)[0], exact.begin_update(X)[0])
+    assert not torch.equal(shim.predict(X), exact.predict(X))
 
 
 @pytest.mark.parametrize("make_optimizer", [lambda: create_adamw(0.2), lambda: Adam(0.2)], ids=["ours", "thinc"])

@@ -60,3 +60,16 @@ def test_options_are_handed_on(mask):
     with PackedAttention([Block(1, CELLS, False)], mask):
         found = scaled_dot_product_attention(row, row, row, is_causal=True)
     torch.testing.assert_close(found, scaled_dot_product_attention(row, row, row, is_causal=True))
+
+
+def test_learns_in_float32_under_autocast(mask):
+    row = random_row().to(torch.bfloat16)
+    narrow, exact = row.clone().requires_grad_(), row.float().requires_grad_()
+    with PackedAttention(BLOCKS, mask), torch.autocast("cpu", torch.bfloat16):
+        found = scaled_dot_product_attention(narrow, narrow, narrow, dropout_p=0.0)
+    with PackedAttention(BLOCKS, mask):
+        expected = scaled_dot_product_attention(exact, exact, exact, dropout_p=0.0)
+    assert torch.equal(found, expected.to(torch.bfloat16))
+    found.float().sum().backward()
+    expected.sum().backward()
+    torch.testing.assert_close(narrow.grad.float(), exact.grad, atol=1e-2, rtol=1e-2)

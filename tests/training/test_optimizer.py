@@ -107,18 +107,20 @@ def test_gradients_are_taken():
     assert all(p.grad is None for p in pipeline.shim.module.parameters())
 
 
-def test_one_clip_over_the_whole_pipeline():
-    """Two weights of norm 3 and 4 are one gradient of norm 5, not two to be cut to 1 each."""
-    optimizer = create_adamw(1.0, grad_clip=1.0, weight_decay=0.0)
-    seen = {}
-    optimizer._torch.step = lambda: seen.update(a=a.grad.clone(), b=b.grad.clone())
+@pytest.mark.parametrize(("limit", "share"), [(1.0, 0.2), (4.0, 0.8), (6.0, 1.0), (0.0, 1.0)])
+def test_one_clip_over_the_whole_pipeline(limit, share):
+    """Two weights of norm 3 and 4 are one gradient of norm 5, not two to be cut to the limit each; a smaller norm stays as it is."""
+    optimizer = create_adamw(1.0, grad_clip=limit, weight_decay=0.0)
     a, b = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(2))
     a.grad, b.grad = torch.tensor([3.0]), torch.tensor([0.0, 4.0])
-    optimizer.collect_parameter(ParameterKey(1, "a", "backbone", 0), a)
-    optimizer.collect_parameter(ParameterKey(2, "b", "head", 0), b)
+    keys = [ParameterKey(1, "a", "backbone", 0), ParameterKey(2, "b", "head", 0)]
+    for key, weight in zip(keys, (a, b), strict=True):
+        optimizer.collect_parameter(key, weight)
     optimizer.step_schedules()
-    torch.testing.assert_close(seen["a"], torch.tensor([0.6]), atol=1e-5, rtol=0)
-    torch.testing.assert_close(seen["b"], torch.tensor([0.0, 0.8]), atol=1e-5, rtol=0)
+    # After the first step a mean is a tenth of the gradient that came through.
+    seen = [10 * optimizer.moments()[key]["exp_avg"] for key in keys]
+    torch.testing.assert_close(seen[0], share * torch.tensor([3.0]), atol=1e-5, rtol=0)
+    torch.testing.assert_close(seen[1], share * torch.tensor([0.0, 4.0]), atol=1e-5, rtol=0)
 
 
 def one_step(optimizer: AdamW, keys: list[ParameterKey], *, shape: tuple[int, ...] = (2, 2)) -> list[float]:

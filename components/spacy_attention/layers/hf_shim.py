@@ -18,10 +18,11 @@ from transformers import PreTrainedTokenizerFast
 
 from ..errors import Errors
 from ..nn.dropout import replace_dropouts
+from ..nn.float32_attention import checkpoint_contexts
 from ..nn.hidden_states import choose_states
+from ..nn.narrow import narrow_hidden_states
 from ..nn.transformer import WindowedTransformer, first_position
 from .adapters import BaseWeights, LoraSettings, add_adapters, has_adapters, is_adapter, merge_adapters, write_adapters
-from .float32_attention import checkpoint_contexts
 from .loading import encoder_part, read_checkpoint, rebuild, weights_checksum
 from .shim import TorchShim, load_strictly
 from .vector_cache import CacheSettings, VectorCache
@@ -216,6 +217,7 @@ class CheckpointShim(TorchShim):
         self._tokenizer = tokenizer
         part = encoder_part(transformer).float()
         replace_dropouts(part)
+        narrow_hidden_states(part)
         if self.gradient_checkpointing:
             part.gradient_checkpointing_enable({"use_reentrant": False, "context_fn": checkpoint_contexts})
         # On a GPU zeros cost nothing, but the rows of a sparse gradient would have to be waited for.

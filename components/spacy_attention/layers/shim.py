@@ -14,9 +14,9 @@ from thinc.types import FloatsXd
 from torch import Tensor, nn
 
 from ..errors import Errors
+from ..nn.float32_attention import Float32Attention
 from ..nn.prepacked_linear import can_prepack, prepack_linears
 from ..types import ParameterKey, TorchOptimizer
-from .float32_attention import Float32Attention
 from .precision import resolve_precision
 
 
@@ -67,6 +67,12 @@ class TorchShim(Shim):
         return resolve_precision(self.precision, self.device)
 
     @property
+    def update_dtype(self) -> torch.dtype:
+        """What an update computes in. That of a head is small and float32 on a CPU: in bfloat16 oneDNN would make code for its number of
+        rows, which is another one in every batch, and that takes longer than the products."""
+        return torch.float32 if self.component == "head" and self.device.type == "cpu" else self.dtype
+
+    @property
     def version(self) -> tuple[int, ...]:
         """Another one whenever a weight has changed."""
         return tuple(version for p in self.module.parameters() for version in (p.data_ptr(), p._version))
@@ -89,14 +95,14 @@ class TorchShim(Shim):
             return _to_float32(module(*inputs))
 
     def begin_update(self, *inputs: Any, dropout: float | None = None) -> tuple[Any, Callable[..., None]]:
-        """Run the module in training mode: float32 weights, under bfloat16 autocast where the precision says so.
+        """Run the module in training mode: float32 weights, under bfloat16 autocast where `update_dtype` says so.
 
         inputs: what the module's forward takes; those that need a gradient must say so.
         dropout (float | None): rate for every dropout of the module; None leaves them as they are.
         RETURNS (tuple): the output, floating tensors as float32, and a callback that takes the gradient of each output tensor
             and adds to the gradients of weights and inputs.
         """
-        lower = self.dtype is torch.bfloat16
+        lower = self.update_dtype is torch.bfloat16
         autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
         attention = Float32Attention() if lower and self.device.type == "cpu" else contextlib.nullcontext()
         with _training(self.module, dropout), autocast, attention:

@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
+from .float32_attention import learns_in_bfloat16, without_autocast
+
 
 class Block(NamedTuple):
     """Windows of one length within a pass.
@@ -57,6 +59,10 @@ class PackedAttention(TorchFunctionMode):
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, **options: Any) -> Tensor:
         """query, key, value (Tensor): (1, heads, cells, width). RETURNS (Tensor): (1, heads, cells, width)."""
+        if learns_in_bfloat16(query) and query.dtype is torch.bfloat16:
+            # The row as a whole: casts of each block alone, and of its gradients, take as long as the attention itself.
+            with without_autocast():
+                return self._attend(query.float(), key.float(), value.float(), attn_mask, **options).to(query.dtype)
         if not self._biases:
             self._biases = self._make_biases(query.dtype)
         outputs = []

@@ -11,15 +11,16 @@ import torch
 from torch import Tensor, nn
 
 
-def clip(gradients: Sequence[Tensor], limit: float) -> None:
-    """Scale gradients down, all by one factor, so that their common norm is within a limit.
+def clip_divisor(gradients: Sequence[Tensor], limit: float) -> Tensor:
+    """What all gradients are to be divided by so that their common norm is within a limit.
 
-    gradients (Sequence[Tensor]): changed in place; sparse ones coalesced.
+    gradients (Sequence[Tensor]): of a step; sparse ones coalesced.
     limit (float): of the norm.
+    RETURNS (Tensor): scalar, at least 1.
     """
     values = [gradient.values() if gradient.is_sparse else gradient for gradient in gradients]
     norm = torch.nn.utils.get_total_norm(values, foreach=True)
-    torch._foreach_mul_(values, (limit / (norm + 1e-6)).clamp(max=1.0))
+    return ((norm + 1e-6) / limit).clamp(min=1.0)
 
 
 class Buffers:

@@ -9,7 +9,7 @@ from thinc.types import FloatsXd
 
 from ..types import ParameterKey
 from .averages import update_averages
-from .gradients import Buffers, clip
+from .gradients import Buffers, clip_divisor
 
 RATES = {"backbone": "learn_rate", "encoder": "encoder_rate", "head": "head_rate"}
 
@@ -123,8 +123,9 @@ class AdamW(Optimizer):
             return
         parameters = [parameter for parameter, _ in pairs]
         gradients = [gradient.coalesce() if gradient.is_sparse else gradient for _, gradient in pairs]
-        if self.grad_clip:
-            clip(gradients, self.grad_clip)
+        # The kernel reads every gradient anyway; it divides by what a scaler of mixed precision would tell it here.
+        divisor = clip_divisor(gradients, self.grad_clip) if self.grad_clip else None
+        self._torch.grad_scale = divisor  # type: ignore[attr-defined]
         for group in self._torch.param_groups:
             group["lr"] = getattr(self, group["rate"]) * group["scale"]
         # What the parameters themselves hold now is of a batch whose collection has just begun: of the next step.

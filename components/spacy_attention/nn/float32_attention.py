@@ -25,9 +25,19 @@ class Float32Attention(TorchFunctionMode):
         if func is not scaled_dot_product_attention:
             return func(*args, **kwargs)
         query = args[0] if args else kwargs["query"]
-        with torch.autocast(query.device.type, enabled=False):
+        with without_autocast():
             output = func(*map(_to_float32, args), **{name: _to_float32(value) for name, value in kwargs.items()})
         return output.to(query.dtype)
+
+
+def learns_in_bfloat16(X: Tensor) -> bool:
+    """X (Tensor): any. RETURNS (bool): whether this is an update on a CPU in bfloat16, in which attention belongs into float32."""
+    return X.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+
+
+def without_autocast() -> AbstractContextManager:
+    """RETURNS (AbstractContextManager): within it what is float32 on a CPU stays so."""
+    return torch.autocast("cpu", enabled=False)
 
 
 def checkpoint_contexts() -> tuple[AbstractContextManager, AbstractContextManager]:

@@ -3,8 +3,8 @@ import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from spacy_attention.layers.float32_attention import Float32Attention
 from spacy_attention.layers.shim import TorchShim
+from spacy_attention.nn.float32_attention import Float32Attention
 
 
 def projections(dtype: torch.dtype) -> list[torch.Tensor]:
