@@ -20,7 +20,7 @@ from spacy_attention.evaluation.report import write_json
 from spacy_attention.training.curve import draw_curve
 
 FORMATS = ("float32", "bfloat16")
-SCORES = {"Classes right": "cats_micro_f", "Entities F1": "ents_f", "Whole document": "utterance_acc"}
+SCORES = {"Class accuracy": "cats_micro_f", "Entities F1": "ents_f", "Whole document": "utterance_acc"}
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ def train(precision: str, folder: Path, args: argparse.Namespace) -> None:
         "paths.train": args.train,
         "paths.dev": args.dev,
         "training.max_steps": args.steps,
-        "training.eval_frequency": args.steps // args.looks,
+        "training.eval_frequency": args.steps // args.evaluations,
         "system.seed": args.seed,
         **{f"components.{name}.model.precision": precision for name in components},
     }
@@ -74,7 +74,7 @@ def make_result(events: dict[str, list[dict[str, Any]]], args: argparse.Namespac
     return {
         "title": "Learning curves in float32 and bfloat16, SNIPS, dev",
         "picture": "curves.svg",
-        "command": f"python scripts/learning_curves.py --steps {args.steps} --looks {args.looks} --seed {args.seed}",
+        "command": f"python scripts/learning_curves.py --steps {args.steps} --evaluations {args.evaluations} --seed {args.seed}",
         "date": datetime.date.today().isoformat(),
         "machine": machine_line(describe_machine()),
         "versions": begin["versions"],
@@ -90,7 +90,7 @@ def _parse_args() -> argparse.Namespace:
     parser.add_argument("--train", type=Path, default=Path("corpus/snips/train.spacy"))
     parser.add_argument("--dev", type=Path, default=Path("corpus/snips/dev.spacy"))
     parser.add_argument("--steps", type=int, default=818)
-    parser.add_argument("--looks", type=int, default=8, help="evaluations, evenly over the steps, after one at the start")
+    parser.add_argument("--evaluations", type=int, default=8, help="looks at dev, evenly over the steps, after one at the start")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("training/curves"), help="folders of the trainings")
     parser.add_argument("--results", type=Path, default=Path("docs/results"), help="folder of table and picture")

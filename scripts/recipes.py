@@ -24,7 +24,7 @@ from spacy_attention.evaluation.report import write_json
 
 SEEDS = (0, 1, 2)
 TARGET = Path("docs/results")
-COLUMNS = {"Classes right": "cats_micro_f", "Entities F1": "ents_f", "Whole document": "utterance_acc"}
+COLUMNS = {"Class accuracy": "cats_micro_f", "Entities F1": "ents_f", "Whole document": "utterance_acc"}
 
 
 class Recipe(NamedTuple):
@@ -45,13 +45,13 @@ class Data(NamedTuple):
 
     title (str): of its table.
     steps (int): of full fine-tuning.
-    looks (int): evaluations on dev, evenly over the steps.
+    evaluations (int): how many on dev, evenly over the steps.
     options (dict[str, Any]): settings of the config.
     """
 
     title: str
     steps: int
-    looks: int
+    evaluations: int
     options: dict[str, Any]
 
 
@@ -71,7 +71,7 @@ DATA = {
     "snips": Data("Recipes, SNIPS, dev", 2045, 5, {}),
 }
 NOTES = (
-    "Best of the looks at dev, mean and standard deviation over seeds {seeds}; the figures chose the settings, so they are not those of a "
+    "Best evaluation on dev, mean and standard deviation over seeds {seeds}; the figures chose the settings, so they are not those of a "
     "test set. Minutes: of the training with its evaluations, start and loading not counted; median. {steps:,} updates of 32 documents; "
     "{more} twice as many."
 )
@@ -101,7 +101,7 @@ def train(data: str, recipe: str, seed: int, output: Path) -> None:
         "paths.train": f"corpus/{data}/train.spacy",
         "paths.dev": f"corpus/{data}/dev.spacy",
         "training.max_steps": steps,
-        "training.eval_frequency": steps // DATA[data].looks,
+        "training.eval_frequency": steps // DATA[data].evaluations,
         "system.seed": seed,
         **DATA[data].options,
     }

@@ -89,7 +89,7 @@ def main() -> None:
         watch = Stopwatch()
         # The two functions are of modules, so both pipelines have the same.
         backbone.lay_out = watch.wrap("pieces", backbone.lay_out)
-        optimizer.clip_divisor = watch.wrap("clip", optimizer.clip_divisor)
+        optimizer.total_norm = watch.wrap("clip", optimizer.total_norm)
         runs = [timed_run(checkpoint, precision, docs, args.steps, watch, rounds[precision]) for precision in FORMATS]
         time_in_turns(runs, rounds=args.rounds, progress=True)
         write({precision: counted[1:] for precision, counted in rounds.items()}, args)

@@ -1,6 +1,7 @@
 """What many tests build: pipelines over a tiny checkpoint, examples, and readings of gradients and weights."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy
@@ -243,6 +244,19 @@ def assert_same_outputs(found: Doc, expected: Doc, *, atol: float = 0.0) -> None
         assert abs(one["cats"][label] - other["cats"][label]) <= atol
     for a, b in zip(one["ents"], other["ents"], strict=True):
         assert abs(a[3] - b[3]) <= atol
+
+
+@contextmanager
+def at_most(size: int) -> Iterator[None]:
+    """Within this context the system lets no file of this process grow beyond so many bytes, as if the disk were full."""
+    import resource  # not on Windows
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def whole_window(ids: Sequence[int]) -> tuple[Any, ...]:

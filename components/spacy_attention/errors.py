@@ -216,6 +216,7 @@ class Errors(metaclass=_WithCodes):
 
     # 6xx training
     E601 = "Batcher argument '{field}' must be at least 1, but found {found}. Change it in [training.batcher] of the config."
+    E605 = "Optimizer argument 'layer_decay' must be above 0 and at most 1, but found {found}. Change it in [training.optimizer]."
     E602 = (
         "The adapters of {n} backbones cannot go into one folder: expected one backbone in the pipeline. Call `save_adapter` of each "
         "one's shim with a folder of its own."
@@ -238,7 +239,7 @@ class Errors(metaclass=_WithCodes):
     )
     E622 = (
         "Cannot go on with the training in {path}: {field} is {found!r} now and was {expected!r} when it began. Resume with the same "
-        "config and the same options."
+        "config, the same options and the same data."
     )
     E625 = "The training corpus holds no examples: expected at least one. Check paths.train and the limits of the reader."
     E626 = (
@@ -257,6 +258,20 @@ class Errors(metaclass=_WithCodes):
     )
     E630 = "Worker {rank} of {n} ended: {reason}\nThe others were stopped. When the reason is gone, go on with --resume."
     E631 = "torchrun started {size} workers and --workers says {workers}: leave it out."
+    E632 = (
+        "Training went wrong: the norm of the gradient is {norm}, though no loss told of it. Usually a rate is too high: try half of "
+        "training.optimizer.learn_rate and head_rate (2e-4 and 1e-3 are usual), and see that grad_clip is not 0. No weight was changed "
+        "by this gradient; model-best and the last checkpoint are those from before."
+    )
+    E633 = (
+        "The checkpoint remembers {n} weights that the pipeline does not have (such as {examples}), so the training would not go on as it "
+        "was. Use the versions of components and of spacy-attention that it began with."
+    )
+    E634 = (
+        "training.optimizer.use_averages is on, and {name} holds torch weights whose averages spaCy would neither evaluate nor save. "
+        "Expected components of this project, or of Thinc alone. Set use_averages = false."
+    )
+    E635 = "Another process trains into {path}. Wait for its end or stop it, or name another folder with --output."
     E623 = "There is nothing to resume in {path}: no training began there. Check --output, or leave out --resume to begin."
     E624 = (
         "Training went wrong in step {step}: the loss of {component} is {loss}. {reason} Its weights were not changed any more; model-best "
@@ -269,7 +284,7 @@ class Warnings(metaclass=_WithCodes):
 
     # 6xx training
     W601 = (
-        "Labels {labels} (with their number of occurrences in the dev corpus) do not occur in the training corpus, so {name} can never "
+        "Labels {labels} (with their number of occurrences in the dev corpus) do not occur in the training corpus, so {names} can never "
         "predict them. Add examples, or split train and dev anew."
     )
     W602 = (

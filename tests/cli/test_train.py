@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -11,12 +13,15 @@ import pytest
 import spacy
 import torch
 from spacy.cli.train import train as spacy_train
+from spacy.tokens import DocBin
 from thinc.api import Config
 from typer.testing import CliRunner
 
 from spacy_attention.cli import attention_cli
+from spacy_attention.cli import train as train_module
 from spacy_attention.cli.train import train
 from spacy_attention.training import checkpoint, loop, outputs
+from spacy_attention.training.lock import alone_in
 
 from .. import helpers
 from ..helpers import BACKBONE
@@ -48,11 +53,12 @@ class Run(NamedTuple):
     output: Path
 
 
-@pytest.fixture(scope="module", params=["AdamW.v1", "Adam.v1", "adapters"])
+@pytest.fixture(scope="module", params=["AdamW.v1", "Adam.v1", "adapters", "pieces"])
 def run(request, tiny_checkpoint, tmp_path_factory):
     """A few steps of three epochs, with dropout everywhere, evaluated now and then.
 
-    By our optimizer; by Thinc's with averages; by ours with averages, adapters and layers that thaw.
+    By our optimizer; by Thinc's with averages; by ours with averages, adapters and layers that thaw; by ours with batches by pieces,
+    that go through in two parts.
     """
     folder = tmp_path_factory.mktemp("train")
     optimizer = STOCK_OPTIMIZER if request.param == "Adam.v1" else None
@@ -65,6 +71,16 @@ def run(request, tiny_checkpoint, tmp_path_factory):
             "@callbacks": "spacy-attention.thaw.v1",
             "frozen_layers": {"0": 2, "2": 1, "4": 0},
         }
+        changed.to_disk(config)
+    if request.param == "pieces":
+        changed = Config().from_disk(config, interpolate=False)
+        changed["training"]["batcher"] = {
+            "@batchers": "spacy-attention.batch_by_pieces.v1",
+            "name": str(tiny_checkpoint),
+            "pieces": 30,
+            "buffer": 4,
+        }
+        changed["training"]["accumulate_gradient"] = 2
         changed.to_disk(config)
     train(config, folder / "whole", silent=True)
     return Run(config, folder / "whole")
@@ -201,6 +217,133 @@ def test_what_is_refused(run, unfinished):
     with pytest.raises(ValueError, match=r"E622.*checkpoint_every is 3 now and was 2"):
         train(run.config, unfinished, checkpoint_every=3, resume=True, silent=True)
     assert sorted((path, path.stat().st_mtime_ns) for path in unfinished.rglob("*")) == before
+
+
+@only_ours
+def test_other_data_is_refused(run, unfinished, tmp_path):
+    """The same path, but not the same file."""
+    data = run.config.with_name("data.spacy")
+    before = data.read_bytes()
+    docs = list(DocBin().from_disk(data).get_docs(spacy.blank("en").vocab))
+    try:
+        DocBin(docs=docs[1:]).to_disk(data)
+        with pytest.raises(
+            ValueError, match=r"E622.*data.train.sha256 is '\w{64}' now and was '\w{64}' when it began.*same data"
+        ):
+            train(run.config, unfinished, checkpoint_every=2, resume=True, silent=True)
+    finally:
+        data.write_bytes(before)
+
+
+@only_ours
+def test_every_digit_of_a_setting_counts(run, tmp_path):
+    """The same command goes on, also with numbers that have many digits; another last digit is another setting."""
+    overrides = {"training.optimizer.eps": 1e-12, "training.optimizer.head_rate": 0.000123456789012345}
+    train_until("before", 3, run.config, tmp_path, overrides=overrides)
+    changed = {**overrides, "training.optimizer.head_rate": 0.000123456789012346}
+    with pytest.raises(ValueError, match=r"E622.*head_rate is 0.000123456789012346 now"):
+        train(run.config, tmp_path, checkpoint_every=2, resume=True, overrides=changed, silent=True)
+    train(run.config, tmp_path, checkpoint_every=2, resume=True, overrides=overrides, silent=True)
+    assert spacy.load(tmp_path / "model-best").pipe_names
+
+
+@only_ours
+def test_two_at_once_are_refused(run, unfinished):
+    """Seen from another process, as a lock is one of processes."""
+    command = [
+        sys.executable,
+        "-m",
+        "spacy",
+        "attention",
+        "train",
+        str(run.config),
+        "-o",
+        str(unfinished),
+        "--checkpoint-every",
+        "2",
+    ]
+    with alone_in(unfinished, make=False):
+        result = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "E635" in result.stdout
+    train(run.config, unfinished, checkpoint_every=2, resume=True, silent=True)
+    assert_same_models(unfinished, run.output)
+
+
+@only_ours
+def test_a_full_disk(run, unfinished):
+    """Wherever it is met: what was there stays, the error says what to do, and then the training goes on."""
+    sizes = sorted({path.stat().st_size for path in unfinished.rglob("*") if path.is_file()})
+    # The smallest files of all are written elsewhere as well, for a moment, when a checkpoint is read.
+    for size in sizes[-3:]:
+        with helpers.at_most(size - 1), pytest.raises(OSError, match=r"E621.*--resume"):
+            train(run.config, unfinished, checkpoint_every=2, resume=True, silent=True)
+        assert spacy.load(unfinished / "model-best").pipe_names
+    train(run.config, unfinished, checkpoint_every=2, resume=True, silent=True)
+    assert_same_models(unfinished, run.output)
+
+
+@only_ours
+def test_killed_while_an_old_training_makes_room(run, tmp_path, monkeypatch):
+    """What was there is taken away in single steps, and never counts as ended without its models."""
+    train(run.config, tmp_path, checkpoint_every=2, silent=True)
+
+    def die(output):
+        raise Killed
+
+    monkeypatch.setattr(train_module, "remove_models", die)
+    with pytest.raises(Killed):
+        train(run.config, tmp_path, checkpoint_every=2, silent=True)
+    monkeypatch.undo()
+    assert json.loads((tmp_path / "request.json").read_text())["finished"] is False
+    train(run.config, tmp_path, checkpoint_every=2, resume=True, silent=True)
+    assert_same_models(tmp_path, run.output)
+
+
+@only_ours
+def test_a_gradient_that_is_not_finite(run, unfinished, monkeypatch):
+    """No loss tells of it; no weight and no checkpoint may get it."""
+    own = loop.GradientWatch.look
+
+    def spoil(self, nlp, step):
+        own(self, nlp, step)
+        for _, parameter in nlp.get_pipe(BACKBONE).model.shims[0].parameters():
+            if parameter.ndim == 1:
+                parameter.grad = torch.full_like(parameter, float("inf"))
+
+    monkeypatch.setattr(loop.GradientWatch, "look", spoil)
+    with pytest.raises(ValueError, match=r"E632.*norm of the gradient is inf.*learn_rate"):
+        train(run.config, unfinished, checkpoint_every=2, resume=True, silent=True)
+    monkeypatch.undo()
+    train(run.config, unfinished, checkpoint_every=2, resume=True, silent=True)
+    assert_same_models(unfinished, run.output)
+
+
+def constant(config, **training):
+    """A config whose weights do not move, so that no score is better than the first one."""
+    changed = Config().from_disk(config, interpolate=False)
+    changed["training"].update(max_steps=0, eval_frequency=1, **training)
+    changed["training"]["optimizer"] = {"@optimizers": "spacy-attention.AdamW.v1", "learn_rate": 0.0, "head_rate": 0.0}
+    path = config.with_name("constant.cfg")
+    changed.to_disk(path)
+    return path
+
+
+@only_ours
+@pytest.mark.parametrize(
+    ("training", "steps"),
+    [({"patience": 2, "max_epochs": 9}, 3), ({"patience": 0, "max_epochs": 2}, 2 * -(-len(helpers.SENTENCES) // 3))],
+)
+def test_where_it_stops(run, tmp_path, training, steps, capsys):
+    """By patience or at the end of the epochs, as `spacy train` does."""
+    config = constant(run.config, **training)
+    train(config, tmp_path / "ours", silent=True)
+    evaluations = [event for event in read_record(tmp_path / "ours") if event["event"] == "evaluation"]
+    assert [event["step"] for event in evaluations] == list(range(steps))
+    spacy_train(config, tmp_path / "spacys")
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [int(row[1]) for row in rows if len(row) > 3 and row[0].isdigit() and row[1].isdigit()] == list(range(steps))
+    assert_same_models(tmp_path / "ours", tmp_path / "spacys")
 
 
 @only_ours

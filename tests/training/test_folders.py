@@ -4,9 +4,13 @@ import errno
 import shutil
 
 import pytest
+import torch
+from safetensors.torch import save
 
 from spacy_attention.training import folders
-from spacy_attention.training.folders import finish_replacing, remove_folder, replace_folder
+from spacy_attention.training.folders import append_text, copy_folder, finish_replacing, remove_folder, replace_folder, replace_text
+
+from ..helpers import at_most
 
 
 class Killed(BaseException):
@@ -99,6 +103,53 @@ def test_a_full_disk_leaves_the_old_folder(tmp_path):
         replace_folder(target, write)
     assert content(target) == "old"
     assert names(tmp_path) == ["model"]
+
+
+def test_a_limit_of_the_system_is_met_by_real_writes(tmp_path):
+    """Whichever way a file is written, what the system says comes out as the error that tells what to do."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "large").write_bytes(bytes(10_000))
+    tensors = {"x": torch.zeros(10_000)}
+    ways = [
+        lambda folder: copy_folder(source, folder),
+        lambda folder: (folder.mkdir(), (folder / "x").write_bytes(save(tensors))),
+    ]
+    target = tmp_path / "model"
+    replace_folder(target, writes("old"))
+    (tmp_path / "file").write_text("old")
+    with at_most(5_000):
+        for write in ways:
+            with pytest.raises(OSError, match=r"E621.*model"):
+                replace_folder(target, write)
+        with pytest.raises(OSError, match=r"E621.*file"):
+            replace_text(tmp_path / "file", "x" * 10_000)
+        with pytest.raises(OSError, match=r"E621.*file"):
+            append_text(tmp_path / "file", "x" * 10_000)
+    assert content(target) == "old"
+    assert (tmp_path / "file").read_text() == "old"
+    assert names(tmp_path) == ["file", "model", "source"]
+
+
+def test_whatever_the_error_nothing_half_written_stays(tmp_path):
+    class Odd(Exception):
+        """Of a library that does not use the system's own."""
+
+    def write(folder):
+        writes("new")(folder)
+        raise Odd
+
+    with pytest.raises(Odd):
+        replace_folder(tmp_path / "model", write)
+    assert names(tmp_path) == []
+
+
+def test_a_copy_is_the_whole_folder(tmp_path):
+    writes("text")(tmp_path / "one")
+    (tmp_path / "one" / "empty").mkdir()
+    copy_folder(tmp_path / "one", tmp_path / "two")
+    assert sorted(p.relative_to(tmp_path / "two").as_posix() for p in (tmp_path / "two").rglob("*")) == ["empty", "sub", "sub/file"]
+    assert (tmp_path / "two" / "sub" / "file").read_text() == "text"
 
 
 def test_other_errors_are_handed_on(tmp_path):

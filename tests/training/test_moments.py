@@ -67,6 +67,17 @@ def test_weights_that_no_component_shows():
         read_moments(optimizer, weight_names(nlp))
 
 
+def test_weights_that_the_pipeline_has_lost():
+    nlp, model = make_pipeline()
+    optimizer = Adam(0.05)
+    step(model, optimizer, 0)
+    names = weight_names(nlp)
+    moments = read_moments(optimizer, names)
+    lost = {key: name for key, name in names.items() if not name.endswith("/W")}
+    with pytest.raises(ValueError, match=r"E633.*1 weights.*stock/1/W"):
+        write_moments(Adam(0.05), lost, moments)
+
+
 def test_gradients_that_cannot_be_seen_are_not_missed(recwarn):
     nlp, model = make_pipeline()
     watch = GradientWatch(["stock"])

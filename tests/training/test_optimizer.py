@@ -133,6 +133,25 @@ def one_step(optimizer: AdamW, keys: list[ParameterKey], *, shape: tuple[int, ..
     return [-weight.detach().flatten()[0].item() for weight in weights]
 
 
+@pytest.mark.parametrize("layer_decay", [0.0, -0.5, 1.1])
+def test_layer_decay_out_of_its_range(layer_decay):
+    with pytest.raises(ValueError, match=rf"E605.*layer_decay.*{layer_decay}"):
+        create_adamw(0.1, layer_decay=layer_decay)
+
+
+@pytest.mark.parametrize("grad_clip", [0.0, 1.0])
+@pytest.mark.parametrize("wrong", ["inf", "nan"])
+def test_a_gradient_that_is_not_finite_changes_nothing(grad_clip, wrong):
+    optimizer = create_adamw(0.1, grad_clip=grad_clip)
+    weights = [nn.Parameter(torch.ones(2)) for _ in range(2)]
+    for i, weight in enumerate(weights):
+        weight.grad = torch.tensor([1.0, float(wrong) if i else 1.0])
+        optimizer.collect_parameter(ParameterKey(1, str(i), "head", 0), weight)
+    with pytest.raises(ValueError, match=rf"E632.*{wrong}.*learn_rate"):
+        optimizer.step_schedules()
+    assert all(torch.equal(weight, torch.ones(2)) for weight in weights)
+
+
 def test_layer_decay_over_the_backbone_only():
     keys = [ParameterKey(1, f"layer.{i}", "backbone", i) for i in range(4)]
     keys += [ParameterKey(2, "block", "encoder", 3), ParameterKey(3, "out", "head", 3)]

@@ -1,9 +1,12 @@
 """The record of a training and its picture."""
 
+import datetime
 import json
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy
+import pytest
 
 from spacy_attention.training.curve import draw_curve
 from spacy_attention.training.record import RunRecord
@@ -36,7 +39,45 @@ def test_evaluations_that_come_again_replace_those_of_before(tmp_path):
     again.add_evaluation(evaluation(20, 0.3))
     again.end()
     assert json.loads((tmp_path / "metrics.json").read_text())["step"] == 10
-    assert read(tmp_path)[-1] == {"event": "end"}
+    assert read(tmp_path)[-1]["event"] == "end"
+
+
+def test_an_end_that_the_training_did_not_know_of_comes_once(tmp_path):
+    """Killed after the line of the end and before the request says so."""
+    record = RunRecord(tmp_path, {})
+    record.begin({})
+    record.add_evaluation(evaluation(0, 0.5))
+    record.end()
+    again = RunRecord(tmp_path, {})
+    again.resume(10, {})
+    again.end()
+    assert [event["event"] for event in read(tmp_path)] == ["begin", "evaluation", "resume", "end"]
+
+
+def test_a_kill_while_the_record_is_written_again_loses_nothing(tmp_path, monkeypatch):
+    record = RunRecord(tmp_path, {})
+    record.begin({})
+    record.add_evaluation(evaluation(0, 0.5))
+    before = (tmp_path / "record.jsonl").read_text()
+
+    def die(path, text, **options):
+        with path.open("w") as file_:
+            file_.write(text[:10])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", die)
+    with pytest.raises(KeyboardInterrupt):
+        RunRecord(tmp_path, {}).resume(10, {})
+    assert (tmp_path / "record.jsonl").read_text() == before
+
+
+def test_when_it_began_and_ended(tmp_path):
+    record = RunRecord(tmp_path, {})
+    record.begin({})
+    record.end()
+    times = [datetime.datetime.fromisoformat(event["time"]) for event in read(tmp_path)]
+    assert times == sorted(times)
+    assert times[0].tzinfo is not None
 
 
 def test_of_equal_scores_the_first_is_the_best(tmp_path):

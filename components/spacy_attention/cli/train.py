@@ -4,6 +4,7 @@ import io
 import os
 import sys
 import warnings
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -13,16 +14,18 @@ from spacy import util
 from spacy.cli._util import import_code, parse_config_overrides, setup_gpu, show_validation_error
 from spacy.language import Language
 from spacy.training.initialize import init_nlp
-from spacy.training.loop import clean_output_dir
+from thinc.api import Config, ConfigValidationError
 from torch.distributed import is_torchelastic_launched
 from wasabi import Printer
 
 from ..errors import Errors
 from ..evaluation.device import check_gpu
-from ..evaluation.provenance import describe_origin
+from ..evaluation.provenance import describe_data, describe_origin
 from ..training.checkpoint import FOLDER, find_checkpoints, read_pipeline, read_progress, remove_checkpoints
 from ..training.launch import launch
+from ..training.lock import alone_in
 from ..training.loop import train as train_loop
+from ..training.model_folders import remove_models
 from ..training.record import RunRecord
 from ..training.request import read_request, write_request
 from ..training.workers import Workers, join_workers
@@ -69,7 +72,9 @@ def train_cli(
                 rank = _train_under_torchrun(config, output, options, overrides, workers=workers)
             else:
                 train(config, output, workers=workers, overrides=overrides, **options._asdict())
-        except (ValueError, OSError) as err:
+        except ConfigValidationError:
+            raise  # it has a table of its own
+        except (ImportError, ValueError, OSError) as err:
             msg.fail(str(err), exits=1)
     if rank == 0:
         msg.good("Saved the pipelines", str(output))
@@ -84,7 +89,7 @@ def train(config: Path, output: Path, *, workers: int = 1, overrides: dict[str, 
     overrides (dict | None): settings of the config by their dotted names.
     options: see `TrainOptions`.
     RAISES (ValueError): E620 for an unfinished training that is not resumed, E622 and E623 for one that cannot be, E630 for a worker that
-        ended; see also `training.loop.train`.
+        ended, E635 while another process trains into the same folder; see also `training.loop.train`.
     """
     asked = TrainOptions(**options)
     if workers == 1:
@@ -142,7 +147,14 @@ def _train(workers: Workers, config: Path, output: Path, options: TrainOptions, 
     setup_gpu(gpu, silent=options.silent)
     settings = util.load_config(config, overrides=overrides, interpolate=False)
     asked = {"checkpoint_every": options.checkpoint_every, "gpu_id": options.gpu_id, "workers": workers.size}
-    request = {"config": dict(settings), **asked}
+    request = {"config": dict(settings), "data": describe_data(settings.interpolate()), **asked}
+    with alone_in(output, make=not options.resume) if workers.is_first else nullcontext():
+        _train_alone(workers, output, settings, options, request, gpu=gpu)
+
+
+def _train_alone(
+    workers: Workers, output: Path, settings: Config, options: TrainOptions, request: dict[str, Any], *, gpu: int
+) -> None:
     finished, checkpoint = workers.from_first(lambda: _begin(output, request, resume=options.resume))
     if finished:
         return
@@ -174,9 +186,9 @@ def _begin(output: Path, request: dict[str, Any], *, resume: bool) -> tuple[bool
         return True, None
     checkpoint = _last_checkpoint(output, resume=resume)
     if checkpoint is None:
-        clean_output_dir(output)
-        output.mkdir(parents=True, exist_ok=True)
+        # In this order: one that has ended may have been here, and must not seem to have ended without its models.
         write_request(output, request, finished=False)
+        remove_models(output)
     return False, checkpoint
 
 

@@ -18,15 +18,20 @@ def describe_origin(config: Config, *, gpu_id: int) -> dict[str, Any]:
     gpu_id (int): -1 for the CPU.
     RETURNS (dict): `config`, `data` (checksums of the files under `paths`), `seed`, `versions`, `commit`, `machine`.
     """
-    named = {name: Path(value) for name, value in config.get("paths", {}).items() if isinstance(value, str)}
     return {
         "config": config.to_str(),
-        "data": {name: {"path": str(path), "sha256": sha256(path)} for name, path in named.items() if path.exists()},
+        "data": describe_data(config),
         "seed": config["training"]["seed"],
         "versions": installed_versions(),
         "commit": read_commit(),
         "machine": describe_machine(gpu_id=gpu_id),
     }
+
+
+def describe_data(config: Config) -> dict[str, dict[str, str]]:
+    """config (Config): interpolated. RETURNS (dict): `path` and `sha256` of each file under `paths`, by its name there."""
+    named = {name: Path(value) for name, value in config.get("paths", {}).items() if isinstance(value, str)}
+    return {name: {"path": str(path), "sha256": sha256(path)} for name, path in named.items() if path.exists()}
 
 
 def read_commit() -> str | None:

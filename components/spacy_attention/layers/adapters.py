@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import srsly
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import nn
 
 from ..errors import Errors
@@ -99,7 +99,9 @@ def write_adapters(transformer: Any, folder: Path, base: BaseWeights) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     state = get_peft_model_state_dict(transformer, save_embedding_layers=False)
-    save_file({PREFIX + name: x.detach().cpu().contiguous() for name, x in state.items()}, folder / "adapter_model.safetensors")
+    weights = {PREFIX + name: x.detach().cpu().contiguous() for name, x in state.items()}
+    # Not by `save_file`, which lets nobody else read the file.
+    (folder / "adapter_model.safetensors").write_bytes(save(weights))
     (config,) = transformer.peft_config.values()
     config.base_model_name_or_path = base.name
     config.save_pretrained(folder)

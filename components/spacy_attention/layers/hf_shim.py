@@ -11,7 +11,7 @@ from typing import Any, cast
 import srsly
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from thinc.api import get_torch_default_device
 from torch import nn
 from transformers import PreTrainedTokenizerFast
@@ -152,7 +152,7 @@ class CheckpointShim(TorchShim):
         """
         if self._base is not None:
             state = {name: x.detach().cpu().contiguous().clone() for name, x in self.module.state_dict().items()}
-            save_file(state, path, metadata={"base": srsly.json_dumps(self._base._asdict())})
+            path.write_bytes(save(state, metadata={"base": srsly.json_dumps(self._base._asdict())}))
 
     def read_unmerged(self, path: Path) -> None:
         """path (Path): from `write_unmerged` of a shim with the same settings; without that file nothing changes."""

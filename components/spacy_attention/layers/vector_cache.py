@@ -1,7 +1,9 @@
 """Keeps what a frozen backbone has read, so that in later epochs only what stands above it costs time."""
 
+import os
 import sqlite3
 import tempfile
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
@@ -32,7 +34,7 @@ class Store(Protocol):
         """What was put there, if it is still kept."""
 
     def put(self, key: bytes, rows: Rows) -> None:
-        """Keep an array, which may push out others."""
+        """Keep an array, which may push out others; not one that is larger than all that may be kept."""
 
 
 class MemoryStore:
@@ -51,6 +53,8 @@ class MemoryStore:
 
     def put(self, key: bytes, rows: Rows) -> None:
         """See `Store`."""
+        if rows.nbytes > self.limit:
+            return
         self._rows[key] = rows
         self._size += rows.nbytes
         while self._size > self.limit:
@@ -64,14 +68,20 @@ class FileStore:
     def __init__(self, limit: int, folder: Path):
         self.limit = limit
         folder.mkdir(parents=True, exist_ok=True)
-        self._file = tempfile.NamedTemporaryFile(dir=folder, suffix=".vectors")  # noqa: SIM115 (lives as long as the store)
-        self._db = sqlite3.connect(self._file.name, isolation_level=None, check_same_thread=False)
+        handle, name = tempfile.mkstemp(dir=folder, suffix=".vectors")
+        os.close(handle)
+        self._db = sqlite3.connect(name, isolation_level=None, check_same_thread=False)
         # Nothing here is worth waiting for the disk: after a crash the file is of no use.
         self._db.execute("PRAGMA synchronous = OFF")
         self._db.execute("PRAGMA journal_mode = OFF")
         self._db.execute("CREATE TABLE rows (key BLOB PRIMARY KEY, width INTEGER, size INTEGER, used INTEGER, data BLOB)")
         self._db.execute("CREATE INDEX by_use ON rows (used)")
         self._size = self._clock = 0
+        try:
+            # The file lives on while it is open, and goes with the process, also when that is killed.
+            os.unlink(name)
+        except PermissionError:  # Windows
+            weakref.finalize(self, _remove, self._db, name)
 
     def get(self, key: bytes) -> Rows | None:
         """See `Store`."""
@@ -85,6 +95,8 @@ class FileStore:
 
     def put(self, key: bytes, rows: Rows) -> None:
         """See `Store`."""
+        if rows.nbytes > self.limit:
+            return
         self._clock += 1
         values = (key, rows.shape[1], rows.nbytes, self._clock, rows.tobytes())
         self._db.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?)", values)
@@ -93,6 +105,11 @@ class FileStore:
             oldest, size = self._db.execute("SELECT key, size FROM rows ORDER BY used LIMIT 1").fetchone()
             self._db.execute("DELETE FROM rows WHERE key = ?", (oldest,))
             self._size -= size
+
+
+def _remove(db: sqlite3.Connection, name: str) -> None:
+    db.close()
+    os.unlink(name)
 
 
 class VectorCache:

@@ -20,7 +20,12 @@ def save_adapter(nlp: Language, folder: str | Path) -> None:
     backbones = backbones_of(nlp)
     if len(backbones) > 1:
         raise ValueError(Errors.E602.format(n=len(backbones)))
-    backbones[0].save_adapter(Path(folder))
+    unfinished = Path(folder) / ".unfinished"
+    backbones[0].save_adapter(unfinished)
+    # Each file whole at any moment.
+    for path in unfinished.iterdir():
+        path.replace(Path(folder) / path.name)
+    unfinished.rmdir()
 
 
 def create_save_adapter(folder: str) -> Callable[[Language], Language]:

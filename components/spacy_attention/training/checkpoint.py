@@ -8,7 +8,7 @@ from typing import Any
 
 import spacy
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from spacy.language import Language
 from thinc.api import Optimizer
 
@@ -33,6 +33,7 @@ class Progress:
     update_seconds (float): of them without evaluations.
     results (list): score and step of every evaluation.
     losses (dict): of each component since the last evaluation.
+    waiting (list | None): components that had no gradient so far; None before the first step.
     data_random: state of Python's `random` from which the batches were begun.
     """
 
@@ -46,6 +47,7 @@ class Progress:
     update_seconds: float = 0.0
     results: list[tuple[float, int]] = field(default_factory=list)
     losses: dict[str, float] = field(default_factory=dict)
+    waiting: list[str] | None = None
 
 
 def write_checkpoint(output: Path, nlp: Language, optimizer: Optimizer, progress: Progress, random_states: list[dict[str, Any]]) -> Path:
@@ -68,7 +70,8 @@ def write_checkpoint(output: Path, nlp: Language, optimizer: Optimizer, progress
         nlp.to_disk(folder / "pipeline")
         for i, backbone in enumerate(find_backbones(nlp)):
             backbone.write_unmerged(folder / f"backbone-{i}.safetensors")
-        save_file(read_moments(optimizer, weight_names(nlp)), folder / "moments.safetensors")
+        # Not by `save_file`, whose errors do not say that a disk is full.
+        (folder / "moments.safetensors").write_bytes(save(read_moments(optimizer, weight_names(nlp))))
         # Not by srsly, which rounds: every digit counts.
         (folder / "state.json").write_text(json.dumps(state), encoding="utf8")
 

@@ -1,11 +1,14 @@
 """`spacy-attention.csv_logger.v1`: a row of a table for every evaluation of a training."""
 
 import csv
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 from spacy.language import Language
+
+from .folders import append_text, replace_text
 
 LogStep = Callable[[dict[str, Any] | None], None]
 Logger = Callable[[Language, IO, IO], tuple[LogStep, Callable[[], None]]]
@@ -39,7 +42,7 @@ def create_csv_logger(output_file: str) -> Logger:
             row = {field: info[field] for field in FIELDS}
             row |= {f"loss_{name}": float(info["losses"].get(name, 0.0)) for name in pipes}
             row |= {name: info["other_scores"].get(name) for name in names}
-            _append(path, [[row[name] for name in header]])
+            append_text(path, _to_csv([[row[name] for name in header]]))
 
         return log_step, lambda: None
 
@@ -51,8 +54,7 @@ def _begin(path: Path, header: list[str], *, before: int) -> None:
     rows = _read(path) if before and path.exists() else []
     kept = [row for row in rows[1:] if len(row) == len(header) and int(row[0]) < before] if rows[:1] == [header] else []
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("", encoding="utf8")
-    _append(path, [header, *kept])
+    replace_text(path, _to_csv([header, *kept]))
 
 
 def _read(path: Path) -> list[list[str]]:
@@ -60,6 +62,7 @@ def _read(path: Path) -> list[list[str]]:
         return list(csv.reader(file_))
 
 
-def _append(path: Path, rows: list[list[Any]]) -> None:
-    with path.open("a", encoding="utf8", newline="") as file_:
-        csv.writer(file_, lineterminator="\n").writerows(rows)
+def _to_csv(rows: list[list[Any]]) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()

@@ -5,14 +5,15 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-
-
 from ..errors import Errors
 
+# No space left: on the disk, in one's share of it, or within the limit of a file.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
 
@@ -27,14 +28,9 @@ def replace_folder(target: Path, write: Callable[[Path], Any]) -> None:
     unfinished, ready = _beside(target)
     _remove(unfinished)
     _remove(ready)
-    try:
+    with _undone_by_errors(target, unfinished):
         write(unfinished)
         _flush(unfinished)
-    except OSError as err:
-        _remove(unfinished)
-        if err.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise OSError(err.errno, Errors.E621.format(path=target)) from err
-        raise
     unfinished.rename(ready)
     if not target.exists():
         ready.rename(target)
@@ -48,10 +44,58 @@ def replace_folder(target: Path, write: Callable[[Path], Any]) -> None:
 
 
 def replace_json(target: Path, content: Any) -> None:
-    """target (Path): of a file, which a killed process leaves old or new. content (Any): that JSON can hold."""
+    """target (Path), RAISES: as of `replace_text`. content (Any): that JSON can hold."""
+    replace_text(target, to_json(content, indent=2) + "\n")
+
+
+def replace_text(target: Path, text: str) -> None:
+    """Write a file and let it take the place of an older one.
+
+    target (Path): the file; a process that is killed at any time leaves the old one or the new one there.
+    text (str): all of it.
+    RAISES (OSError): E621 when there is no space left; the old file stays.
+    """
     unfinished, _ = _beside(target)
-    unfinished.write_text(json.dumps(content, indent=2, default=float) + "\n", encoding="utf8")
+    with _undone_by_errors(target, unfinished):
+        unfinished.write_text(text, encoding="utf8")
     unfinished.replace(target)
+
+
+def append_text(target: Path, text: str) -> None:
+    """Add to the end of a file, which a process that is killed may leave with a part of it.
+
+    target (Path): there or not.
+    text (str): what to add.
+    RAISES (OSError): E621 when there is no space left; the file is then as it was.
+    """
+    size = target.stat().st_size if target.exists() else 0
+    with _explained(target):
+        try:
+            with target.open("a", encoding="utf8", newline="") as file_:
+                file_.write(text)
+        except OSError:
+            os.truncate(target, size)
+            raise
+
+
+def to_json(content: Any, **options: Any) -> str:
+    """content (Any): that JSON can hold, numbers of NumPy included. options: of `json.dumps`. RETURNS (str): with every digit."""
+    return json.dumps(content, default=float, **options)
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Copy a folder. Unlike `shutil.copytree`, which gathers errors without their numbers, this stops at the first one.
+
+    source (Path): there. target (Path): not there yet.
+    RAISES (OSError): as the system gives it.
+    """
+    target.mkdir(parents=True)
+    for path in sorted(source.rglob("*")):
+        copied = target / path.relative_to(source)
+        if path.is_dir():
+            copied.mkdir()
+        else:
+            shutil.copy2(path, copied)
 
 
 def remove_folder(target: Path) -> None:
@@ -70,6 +114,27 @@ def finish_replacing(target: Path) -> None:
         ready.rename(target)
     _remove(unfinished)
     _remove(ready)
+
+
+@contextmanager
+def _undone_by_errors(target: Path, unfinished: Path) -> Iterator[None]:
+    """Within this context something is written beside its place; an error takes it away again, and is E621 when there is no space."""
+    with _explained(target):
+        try:
+            yield
+        except Exception:
+            _remove(unfinished)
+            raise
+
+
+@contextmanager
+def _explained(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as err:
+        if err.errno in FULL:
+            raise OSError(err.errno, Errors.E621.format(path=target)) from err
+        raise
 
 
 def _beside(target: Path) -> tuple[Path, Path]:

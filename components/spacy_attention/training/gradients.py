@@ -1,4 +1,4 @@
-"""The gradients of a step: one clip over all of them, and dense ones for the optimizer.
+"""The gradients of a step: one norm over all of them, and dense ones for the optimizer.
 
 Those of an embedding table on a CPU are sparse, for a batch touches few of its rows: writing zeros to all others, and reading them for the
 norm, would take as long as a tenth of a step of MiniLM, whose table is half of its weights.
@@ -11,16 +11,10 @@ import torch
 from torch import Tensor, nn
 
 
-def clip_divisor(gradients: Sequence[Tensor], limit: float) -> Tensor:
-    """What all gradients are to be divided by so that their common norm is within a limit.
-
-    gradients (Sequence[Tensor]): of a step; sparse ones coalesced.
-    limit (float): of the norm.
-    RETURNS (Tensor): scalar, at least 1.
-    """
+def total_norm(gradients: Sequence[Tensor]) -> Tensor:
+    """gradients (Sequence[Tensor]): of a step; sparse ones coalesced. RETURNS (Tensor): scalar, the norm of all of them together."""
     values = [gradient.values() if gradient.is_sparse else gradient for gradient in gradients]
-    norm = torch.nn.utils.get_total_norm(values, foreach=True)
-    return ((norm + 1e-6) / limit).clamp(min=1.0)
+    return torch.nn.utils.get_total_norm(values, foreach=True)
 
 
 class Buffers:

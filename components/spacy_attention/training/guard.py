@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spacy.language import Language
+from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.training import Example
-from thinc.api import Model
+from thinc.api import Model, Optimizer, PyTorchShim
 
 from ..errors import Errors, Warnings
 
@@ -17,7 +18,7 @@ REASON = (
     "grad_clip is not 0."
 )
 # Updates after which a head without any gradient is named; batches without annotation for it may come first.
-PATIENCE = 50
+WATCHED = 50
 
 
 def check_losses(losses: Mapping[str, float], step: int) -> None:
@@ -28,7 +29,7 @@ def check_losses(losses: Mapping[str, float], step: int) -> None:
 
 
 def warn_of_unknown_labels(nlp: Language, dev: Iterable[Example]) -> None:
-    """Warn of labels that can never be right: W601, per component.
+    """Warn of labels that no component can ever predict: W601.
 
     nlp (Language): initialized.
     dev (Iterable[Example]): what will be evaluated.
@@ -38,13 +39,26 @@ def warn_of_unknown_labels(nlp: Language, dev: Iterable[Example]) -> None:
     for eg in dev:
         cats.update(label for label, value in eg.reference.cats.items() if value)
         entities.update(ent.label_ for ent in eg.reference.ents)
-    for name, pipe in nlp.pipeline:
-        known = set(getattr(pipe, "labels", ()))
-        for field, counts in (("cats", cats), ("ents", entities)):
-            missing = {label: n for label, n in counts.items() if label not in known}
-            # A component of another kind knows none of them.
-            if missing and len(missing) < len(counts) and f"doc.{field}" in nlp.get_pipe_meta(name).assigns:
-                warnings.warn(Warnings.W601.format(name=name, labels=missing), stacklevel=2)
+    for field, counts in (("cats", cats), ("ents", entities)):
+        labels = {n: set(getattr(p, "labels", ())) for n, p in nlp.pipeline if f"doc.{field}" in nlp.get_pipe_meta(n).assigns}
+        learning = [name for name in labels if labels[name] and isinstance(nlp.get_pipe(name), TrainablePipe)]
+        # What one component does not know another one may, and be it by rules.
+        missing = {label: n for label, n in counts.items() if label not in set().union(*labels.values())}
+        if missing and learning:
+            warnings.warn(Warnings.W601.format(names=learning, labels=missing), stacklevel=2)
+
+
+def check_averages(nlp: Language, optimizer: Optimizer, frozen: Iterable[str]) -> None:
+    """See that averages reach all weights.
+
+    nlp (Language), optimizer (Optimizer): of the training. frozen (Iterable[str]): components that do not learn.
+    RAISES (ValueError): E634 for torch weights in Thinc's own shim, which looks for averages under other names than it gives.
+    """
+    for name, pipe in nlp.pipeline if optimizer.averages is not None else ():
+        model = getattr(pipe, "model", None)
+        if name not in frozen and isinstance(model, Model):
+            if any(isinstance(shim, PyTorchShim) for node in model.walk() for shim in node.shims):
+                raise ValueError(Errors.E634.format(name=name))
 
 
 def warn_of_chance(scores: Mapping[str, Any], rate: float, step: int) -> None:
@@ -76,7 +90,7 @@ class GradientWatch:
     def look(self, nlp: Language, step: int) -> None:
         """After an update and before its gradients are taken. nlp (Language): the pipeline. step (int): from 0. Warns: W603."""
         self.waiting -= {name for name in self.waiting if _has_gradient(nlp.get_pipe(name).model)}  # type: ignore[attr-defined]
-        if self.waiting and step == PATIENCE:
+        if self.waiting and step == WATCHED:
             warnings.warn(Warnings.W603.format(names=sorted(self.waiting), steps=step + 1), stacklevel=2)
 
 

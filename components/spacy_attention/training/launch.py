@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from urllib.parse import unquote
 
 import torch
 from torch import multiprocessing
@@ -30,7 +31,7 @@ def launch(worker: Callable[[int, str], None], n: int) -> None:
         try:
             multiprocessing.spawn(partial(_run, worker, folder), nprocs=n)
         except (multiprocessing.ProcessRaisedException, multiprocessing.ProcessExitedException) as err:
-            rank, reason = _find_reason(folder) or (err.error_index, str(err).strip().splitlines()[-1])
+            rank, reason = _find_error(folder) or _find_silent(folder, n, err.error_index) or (err.error_index, _last_line(err))
             raise ValueError(Errors.E630.format(rank=rank, n=n, reason=reason)) from err
         finally:
             for variable, value in before.items():
@@ -40,7 +41,8 @@ def launch(worker: Callable[[int, str], None], n: int) -> None:
 def _run(worker: Callable[[int, str], None], folder: Path, rank: int) -> None:
     """Be a worker, and leave the text of an error where the launcher finds it."""
     try:
-        worker(rank, (folder / "meeting").as_uri())
+        # torch takes a space in it as it is.
+        worker(rank, unquote((folder / "meeting").as_uri()))
     except Exception as err:
         # An error like this only says that there is another one elsewhere.
         kind = "echo" if isinstance(err, ConnectionError) else "error"
@@ -48,8 +50,18 @@ def _run(worker: Callable[[int, str], None], folder: Path, rank: int) -> None:
         raise
 
 
-def _find_reason(folder: Path) -> tuple[int, str] | None:
+def _find_error(folder: Path) -> tuple[int, str] | None:
     """RETURNS (tuple | None): rank and text of an error that is no echo; None when there is none, as after a kill."""
     for path in sorted(folder.glob("error-*")):
         return int(path.name.removeprefix("error-")), path.read_text(encoding="utf8")
     return None
+
+
+def _find_silent(folder: Path, n: int, ended: int) -> tuple[int, str] | None:
+    """When it was an echo that ended first: RETURNS (tuple | None): who was killed, if only one of n processes has said nothing."""
+    silent = [rank for rank in range(n) if not (folder / f"echo-{rank}").exists()]
+    return (silent[0], "it ended without a word, as by SIGKILL") if len(silent) == 1 and ended not in silent else None
+
+
+def _last_line(err: Exception) -> str:
+    return str(err).strip().splitlines()[-1]

@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import IO, Any, NamedTuple
 
 from spacy.language import Language
-from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.schemas import ConfigSchemaTraining
 from spacy.training import Example
 from spacy.training.loop import subdivide_batch
@@ -19,7 +18,7 @@ from .backbones import count_pieces, find_backbones
 from .batches import make_batches
 from .checkpoint import Progress, read_progress, restore
 from .evaluation import create_evaluation
-from .guard import GradientWatch, check_losses, warn_of_chance, warn_of_unknown_labels
+from .guard import GradientWatch, check_averages, check_losses, warn_of_chance, warn_of_unknown_labels
 from .model_folders import ModelFolders
 from .outputs import AllOutputs, Outputs
 from .progress_bar import ProgressBar, without_bars
@@ -74,7 +73,7 @@ def train(
     on_evaluation (Callable): gets what loggers get, before the models are written.
     stdout, stderr (IO): for the logger; the progress bar goes to the second.
     RAISES (OSError): E621 when there is no space left, E628 when another worker is gone. (ValueError): E624 for a loss that is not
-        finite, E625 for no examples, E627 for what several workers cannot train, E629 where they have other weights or batches.
+        finite, E632 for such a gradient, E625 for no examples, E627 for what several workers cannot train, E629 where they have other weights or batches.
     """
     training, progress = _prepare(nlp, checkpoint, gpu_id, workers)
     outputs = Outputs()
@@ -162,9 +161,11 @@ def _update(nlp: Language, training: Training, progress: Progress, epoch: int, b
     # Before the weights have changed.
     check_losses(progress.losses, progress.step)
     training.watch.look(nlp, progress.step)
+    progress.waiting = sorted(training.watch.waiting)
     for name, pipe in nlp.pipeline:
-        if name not in frozen and isinstance(pipe, TrainablePipe) and pipe.model not in (True, False, None):
-            pipe.finish_update(training.optimizer)
+        # As spaCy asks: a component need not be of its class.
+        if name not in frozen and getattr(pipe, "is_trainable", False) and pipe.model not in (True, False, None):  # type: ignore[attr-defined]
+            pipe.finish_update(training.optimizer)  # type: ignore[attr-defined]
     training.workers.sum_gradients(nlp, training.optimizer)
     training.optimizer.step_schedules()
     progress.pieces += sum(training.workers.gather(count_pieces(nlp) - pieces))
@@ -189,8 +190,11 @@ def _prepare(nlp: Language, checkpoint: Path | None, gpu_id: int, workers: Worke
     dropout = settings["dropout"]
     dropouts = itertools.repeat(dropout) if isinstance(dropout, float) else iter(dropout)
     evaluate = create_evaluation(nlp, dev_corpus, settings["score_weights"])
-    trained = (name for name, pipe in nlp.pipeline if isinstance(pipe, TrainablePipe) and getattr(pipe, "labels", False))
+    check_averages(nlp, settings["optimizer"], settings["frozen_components"])
+    trained = (name for name, pipe in nlp.pipeline if getattr(pipe, "is_trainable", False) and getattr(pipe, "labels", False))
     watch = GradientWatch(name for name in trained if name not in settings["frozen_components"])
+    if progress.waiting is not None:
+        watch.waiting = set(progress.waiting)
     training = Training(settings, settings["optimizer"], batches, dropouts, evaluate, watch, workers)
     if checkpoint is None:
         _begin(nlp, training)

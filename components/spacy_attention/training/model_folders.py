@@ -1,13 +1,18 @@
 """The two folders with trained pipelines that `spacy train` leaves, always whole."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 from spacy.language import Language
 from spacy.training.loop import DIR_MODEL_BEST, DIR_MODEL_LAST, create_before_to_disk_callback, update_meta
 
-from .folders import finish_replacing, replace_folder
+from .folders import copy_folder, finish_replacing, remove_folder, replace_folder
+
+
+def remove_models(output: Path) -> None:
+    """Take both folders away, each in one step. output (Path): holds them, if they are there."""
+    for name in (DIR_MODEL_BEST, DIR_MODEL_LAST):
+        remove_folder(output / name)
 
 
 class ModelFolders:
@@ -38,6 +43,6 @@ class ModelFolders:
             with self.nlp.select_pipes(disable=self.settings["frozen_components"]):
                 update_meta(self.settings, self.nlp, info)
         with self.nlp.use_params(averages):
-            replace_folder(self.last, self._before_to_disk(self.nlp).to_disk)
+            replace_folder(self.last, lambda folder: self._before_to_disk(self.nlp).to_disk(folder))
         if is_best:
-            replace_folder(self.best, lambda folder: shutil.copytree(self.last, folder))
+            replace_folder(self.best, lambda folder: copy_folder(self.last, folder))

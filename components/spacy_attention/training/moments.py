@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from thinc.api import Optimizer, torch2xp, xp2torch
+from thinc.api import Optimizer, get_torch_default_device, torch2xp, xp2torch
 from torch import Tensor
 
 from ..errors import Errors
@@ -36,11 +36,14 @@ def write_moments(optimizer: Optimizer, names: dict[Any, str], moments: dict[str
     optimizer (Optimizer): of the same kind.
     names (dict): from `weight_names`, of the pipeline that it will train.
     moments (dict): from `read_moments`.
+    RAISES (ValueError): E633 for a weight that the pipeline does not have.
     """
     by_name: dict[str, dict[str, Tensor]] = {}
     for name, value in moments.items():
         kind, _, weight = name.partition(":")
         by_name.setdefault(weight, {})[kind] = value
+    if lost := sorted(by_name.keys() - set(names.values())):
+        raise ValueError(Errors.E633.format(n=len(lost), examples=lost[:3]))
     if isinstance(optimizer, AdamW):
         own = {key: name for key, name in names.items() if isinstance(key, ParameterKey) or TORCH not in name}
         optimizer.restore({key: _of_torch(by_name[name]) for key, name in own.items() if name in by_name})
@@ -59,7 +62,7 @@ def _restore_in_thinc(optimizer: Optimizer, key: Any, kinds: dict[str, Tensor]) 
         if kind == "nr_update":
             optimizer.nr_update[key] = int(kinds[kind])
         else:
-            getattr(optimizer, kind)[key] = torch2xp(kinds[kind])
+            getattr(optimizer, kind)[key] = torch2xp(kinds[kind].to(get_torch_default_device()))
 
 
 def _entries(optimizer: Optimizer) -> Iterator[tuple[str, Any, Tensor]]:

@@ -1,5 +1,6 @@
 """`spacy-attention.AdamW.v1`: torch's fused AdamW over the weights of the whole pipeline, one clip, one step."""
 
+import math
 from typing import Any
 
 import torch
@@ -7,9 +8,10 @@ from thinc.api import Optimizer, xp2torch
 from thinc.optimizers import FloatOrSeq
 from thinc.types import FloatsXd
 
+from ..errors import Errors
 from ..types import ParameterKey
 from .averages import update_averages
-from .gradients import Buffers, clip_divisor
+from .gradients import Buffers, total_norm
 
 RATES = {"backbone": "learn_rate", "encoder": "encoder_rate", "head": "head_rate"}
 
@@ -37,6 +39,7 @@ def create_adamw(
     grad_clip (float): largest norm of the gradient of the whole pipeline; 0 for no limit.
     use_averages (bool): keep a moving average of every weight in `averages`, which spaCy evaluates and saves in place of the weights.
     RETURNS (AdamW): the optimizer.
+    RAISES (ValueError): E605 for a `layer_decay` out of its range.
     """
     return AdamW(
         learn_rate,
@@ -70,6 +73,8 @@ class AdamW(Optimizer):
         grad_clip: float,
         use_averages: bool,
     ):
+        if not 0 < layer_decay <= 1:
+            raise ValueError(Errors.E605.format(found=layer_decay))
         super().__init__(learn_rate, L2=weight_decay, grad_clip=float(grad_clip), eps=eps, use_averages=use_averages)
         self.layer_decay = layer_decay
         self.own_rates = set()
@@ -115,7 +120,7 @@ class AdamW(Optimizer):
         self._collected = {key: (self._collected[key][0], gradient) for key, gradient in gradients.items()}
 
     def step(self) -> None:
-        """Clip what was collected by the norm of all of it, and apply it."""
+        """Clip what was collected by the norm of all of it, and apply it. RAISES (ValueError): E632 when that is not finite."""
         self._forget_frozen()
         collected, self._collected = self._collected, {}
         pairs = [(parameter, gradient) for parameter, gradient in collected.values() if parameter.requires_grad]
@@ -124,7 +129,10 @@ class AdamW(Optimizer):
         parameters = [parameter for parameter, _ in pairs]
         gradients = [gradient.coalesce() if gradient.is_sparse else gradient for _, gradient in pairs]
         # The kernel reads every gradient anyway; it divides by what a scaler of mixed precision would tell it here.
-        divisor = clip_divisor(gradients, self.grad_clip) if self.grad_clip else None
+        norm = total_norm(gradients)
+        if not math.isfinite(norm.item()):
+            raise ValueError(Errors.E632.format(norm=norm.item()))
+        divisor = ((norm + 1e-6) / self.grad_clip).clamp(min=1.0) if self.grad_clip else None
         self._torch.grad_scale = divisor  # type: ignore[attr-defined]
         for group in self._torch.param_groups:
             group["lr"] = getattr(self, group["rate"]) * group["scale"]
@@ -178,9 +186,7 @@ class AdamW(Optimizer):
             self._group(component, below_top, decays=parameter.ndim > 1)["params"].append(parameter)
         if key in self._remembered:
             moments = self._remembered.pop(key)
-            self._torch.state[parameter] = {
-                name: value if name == "step" else value.to(parameter.device) for name, value in moments.items()
-            }
+            self._torch.state[parameter] = {name: value.to(parameter.device) for name, value in moments.items()}
         self._known[key] = parameter
 
     def _group(self, component: str, below_top: int, *, decays: bool) -> dict[str, Any]:

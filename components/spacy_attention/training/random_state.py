@@ -10,14 +10,14 @@ import torch
 
 
 def get_random_state() -> dict[str, Any]:
-    """RETURNS (dict): states of Python, NumPy and torch, of the latter on the CPU and on each GPU."""
+    """RETURNS (dict): states of Python, NumPy and torch, of the latter on the CPU, and on each GPU where one is in use."""
     version, internal, gauss = random.getstate()
     name, keys, position, has_gauss, cached = numpy.random.get_state(legacy=True)
     return {
         "python": [version, list(internal), gauss],
         "numpy": [name, numpy.asarray(keys).tolist(), position, has_gauss, cached],
         "torch": torch.get_rng_state().tolist(),
-        "cuda": [state.tolist() for state in torch.cuda.get_rng_state_all()] if torch.cuda.is_available() else [],
+        "cuda": [state.tolist() for state in torch.cuda.get_rng_state_all()] if torch.cuda.is_initialized() else [],
     }
 
 
@@ -28,8 +28,9 @@ def set_random_state(state: dict[str, Any]) -> None:
     name, keys, *rest = state["numpy"]
     numpy.random.set_state((name, numpy.array(keys, dtype="uint32"), *rest))
     torch.set_rng_state(torch.tensor(state["torch"], dtype=torch.uint8))
-    if state["cuda"] and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all([torch.tensor(x, dtype=torch.uint8) for x in state["cuda"]])
+    # A machine may have fewer GPUs than the one before; those that are in use come first.
+    for device, values in zip(range(torch.cuda.device_count()), state["cuda"], strict=False):
+        torch.cuda.set_rng_state(torch.tensor(values, dtype=torch.uint8), device)
 
 
 class OwnRandom:

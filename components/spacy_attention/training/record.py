@@ -1,11 +1,12 @@
 """What is known of a training besides its models: from what it was made, and how every score came."""
 
+import datetime
 import json
 from pathlib import Path
 from typing import Any
 
 from .curve import draw_curve
-from .folders import replace_json
+from .folders import append_text, replace_json, replace_text, to_json
 
 FILE = "record.jsonl"
 
@@ -24,7 +25,7 @@ class RunRecord:
 
     def begin(self, facts: dict[str, Any]) -> None:
         """facts (dict): config, versions, data and whatever else decides the result."""
-        self.events = [{"event": "begin", **facts}]
+        self.events = [{"event": "begin", "time": _now(), **facts}]
         self._write()
 
     def resume(self, step: int, facts: dict[str, Any]) -> None:
@@ -34,8 +35,9 @@ class RunRecord:
         """
         lines = (self.output / FILE).read_text(encoding="utf8").splitlines(keepends=True)
         events = [json.loads(line) for line in lines if line.endswith("\n")]
-        self.events = [event for event in events if event["event"] != "evaluation" or event["step"] < step]
-        self.events.append({"event": "resume", "step": step, **facts})
+        # An end that was written before the training knew of it comes again as well.
+        self.events = [e for e in events if e["event"] not in ("evaluation", "end") or e.get("step", step) < step]
+        self.events.append({"event": "resume", "time": _now(), "step": step, **facts})
         self._write()
 
     def add_evaluation(self, info: dict[str, Any]) -> None:
@@ -48,21 +50,23 @@ class RunRecord:
         scores = {"score": [(event["step"], event["score"]) for event in evaluations]}
         for name in self.shown:
             scores[name] = [(e["step"], e["scores"][name]) for e in evaluations if isinstance(e["scores"].get(name), float)]
-        (self.output / "curve.svg").write_text(draw_curve(scores), encoding="utf8")
+        replace_text(self.output / "curve.svg", draw_curve(scores))
 
     def end(self) -> None:
         """The training came to its end."""
-        self._append({"event": "end"})
+        self._append({"event": "end", "time": _now()})
 
     def _append(self, event: dict[str, Any]) -> None:
         self.events.append(json.loads(_to_line(event)))
-        with (self.output / FILE).open("a", encoding="utf8") as file_:
-            file_.write(_to_line(event))
+        append_text(self.output / FILE, _to_line(event))
 
     def _write(self) -> None:
-        (self.output / FILE).write_text("".join(map(_to_line, self.events)), encoding="utf8")
+        replace_text(self.output / FILE, "".join(map(_to_line, self.events)))
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _to_line(event: dict[str, Any]) -> str:
-    # Scores may be numbers of NumPy.
-    return json.dumps(event, default=float) + "\n"
+    return to_json(event) + "\n"
