@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from spacy_attention.cli import attention_cli
 from spacy_attention.cli import train as train_module
 from spacy_attention.cli.train import train
-from spacy_attention.training import checkpoint, loop, outputs
+from spacy_attention.training import checkpoint, guard, loop, outputs
 from spacy_attention.training.lock import alone_in
 
 from .. import helpers
@@ -317,6 +317,18 @@ def test_a_gradient_that_is_not_finite(run, unfinished, monkeypatch):
     monkeypatch.undo()
     train(run.config, unfinished, checkpoint_every=2, resume=True, silent=True)
     assert_same_models(unfinished, run.output)
+
+
+@only_ours
+@pytest.mark.parametrize("learned", [True, False])
+def test_an_interruption_does_not_accuse_a_head(run, tmp_path, monkeypatch, recwarn, learned):
+    """What had its gradient before it was interrupted need not have it again; what never had one is told of, once."""
+    monkeypatch.setattr(guard, "WATCHED", 4)
+    monkeypatch.setattr(guard, "_has_gradient", lambda model: learned)
+    train_until("before", 3, run.config, tmp_path)
+    monkeypatch.setattr(guard, "_has_gradient", lambda model: False)
+    train(run.config, tmp_path, checkpoint_every=2, resume=True, silent=True)
+    assert len([w for w in recwarn.list if "W603" in str(w.message)]) == (not learned)
 
 
 def constant(config, **training):
