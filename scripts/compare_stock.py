@@ -1,14 +1,20 @@
 """Train spaCy's stock recipe and ours on the same split with the same weights, and print both.
 
 Stock is `ner` + `textcat` as `spacy init config --gpu` writes it, with the checkpoint and the training plan
-replaced: batches of 32 documents, a peak rate of 1e-4 with linear warm-up and decay. Each side trains in a
+replaced: batches of 32 documents, a peak rate of 1e-4 with linear warm-up and decay. Each training has a
 process of its own with the thread count given.
+
+    python scripts/compare_stock.py                         one seed, two hours on 2 cores
+    python scripts/compare_stock.py --seed 0 1 2            their means, which differ less by chance
+    python scripts/compare_stock.py --only ours --seed 1    a part; the table shows all that there is so far
 """
 
 import argparse
+import itertools
 import json
 import math
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -42,20 +48,21 @@ def main() -> None:
     args.output.mkdir(parents=True, exist_ok=True)
     result_path = args.output / "compare.json"
     result = json.loads(result_path.read_text("utf8")) if result_path.exists() else {}
-    for side in (args.only,) if args.only else ("stock", "ours"):
-        result[side] = run_side(side, args)
+    for side, seed in itertools.product((args.only,) if args.only else ("stock", "ours"), args.seed):
+        result.setdefault(side, {})[str(seed)] = run_side(side, seed, args)
         write_json(result_path, result)
     print_table(result)
 
 
-def run_side(side: str, args: argparse.Namespace) -> dict[str, Any]:
+def run_side(side: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
     """Train one side and score it.
 
     side (str): `stock` or `ours`.
+    seed (int): Of the training.
     args (argparse.Namespace): The command line.
     RETURNS (dict[str, Any]): Settings, seconds, and scores of the model that is better on dev.
     """
-    folder = args.output / side
+    folder = args.output / f"{side}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     docs = count_docs(args.train)
     per_epoch = math.ceil(docs / BATCH_DOCS)
@@ -65,10 +72,10 @@ def run_side(side: str, args: argparse.Namespace) -> dict[str, Any]:
         weights = args.checkpoint or find_checkpoint(DEFAULT_CHECKPOINT)
         write_stock_config(config, weights, steps=steps)
     started = time.perf_counter()
-    train(config, folder, args, steps=steps, eval_frequency=min(per_epoch, steps))
+    train(config, folder, args, seed=seed, steps=steps, eval_frequency=min(per_epoch, steps))
     seconds = time.perf_counter() - started
     return {
-        "settings": {"steps": steps, "seed": args.seed, "threads": args.threads},
+        "settings": {"steps": steps, "seed": seed, "threads": args.threads},
         "train_docs": docs,
         "train_seconds_with_dev": seconds,
         "machine": machine_line(describe_machine()),
@@ -101,18 +108,19 @@ def write_stock_config(path: Path, weights: str, *, steps: int) -> None:
     config.to_disk(path)
 
 
-def train(config: Path, folder: Path, args: argparse.Namespace, *, steps: int, eval_frequency: int) -> None:
+def train(config: Path, folder: Path, args: argparse.Namespace, *, seed: int, steps: int, eval_frequency: int) -> None:
     """Run `spacy train` in its own process.
 
     config (Path): The training config.
     folder (Path): Where `model-best` and `model-last` go.
     args (argparse.Namespace): The command line.
+    seed (int): Of the training.
     steps (int): Number of updates.
     eval_frequency (int): Updates between two looks at dev.
     """
     command = [sys.executable, "-m", "spacy", "train", str(config), "--output", str(folder)]
     command += ["--paths.train", str(args.train), "--paths.dev", str(args.dev)]
-    command += ["--system.seed", str(args.seed)]
+    command += ["--system.seed", str(seed)]
     command += ["--training.max_steps", str(steps), "--training.eval_frequency", str(eval_frequency)]
     threads = {name: str(args.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     subprocess.run(command, check=True, env={**os.environ, **threads})
@@ -175,15 +183,18 @@ def count_docs(path: Path) -> int:
 
 
 def print_table(result: dict[str, Any]) -> None:
-    """Print the measures of every side that was run.
+    """Print the measures of every side that was run, of several seeds their mean as well.
 
-    result (dict[str, Any]): Side -> what `run_side` returned.
+    result (dict[str, Any]): Side -> seed -> what `run_side` returned.
     """
     print(f"{'':22}" + "".join(f"{title:>18}" for title in MEASURES.values()))
-    for side, values in result.items():
-        for split in ("dev", "test"):
-            figures = "".join(f"{values[split][measure]:>18.4f}" for measure in MEASURES)
-            print(f"{side + ' ' + split:22}{figures}")
+    for (side, by_seed), split in itertools.product(result.items(), ("dev", "test")):
+        rows = {f"{side} {split}, seed {seed}": values[split] for seed, values in by_seed.items()}
+        if len(rows) > 1:
+            means = {measure: statistics.mean(row[measure] for row in rows.values()) for measure in MEASURES}
+            rows[f"{side} {split}, mean"] = means
+        for name, row in rows.items():
+            print(f"{name:22}" + "".join(f"{row[measure]:>18.4f}" for measure in MEASURES))
 
 
 def _parse_args() -> argparse.Namespace:
@@ -192,14 +203,14 @@ def _parse_args() -> argparse.Namespace:
     parser.add_argument("--dev", type=Path, default=Path("corpus/snips/dev.spacy"))
     parser.add_argument("--test", type=Path, default=Path("corpus/snips/test.spacy"))
     parser.add_argument("--output", type=Path, default=Path("training/compare"), help="models and compare.json")
-    parser.add_argument("--only", choices=("stock", "ours"), help="run one side; the file keeps the other")
+    parser.add_argument("--only", choices=("stock", "ours"), help="run one side; the file keeps the rest")
     parser.add_argument("--config", type=Path, default=Path("configs/default.cfg"), help="our side")
     parser.add_argument("--checkpoint", help="folder of the stock side's weights; default: MiniLM")
     parser.add_argument("--epochs", type=int, default=8, help="of the stock side")
     parser.add_argument("--our-epochs", type=int, default=8, help="of our side")
     parser.add_argument("--max-steps", type=int, default=0, help="stop early, to try the script; 0 for never")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, nargs="+", default=[0])
     return parser.parse_args()
 
 

@@ -5,6 +5,7 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,9 +19,9 @@ from transformers import PreTrainedTokenizerFast
 
 from ..errors import Errors
 from ..nn.dropout import replace_dropouts
-from ..nn.float32_attention import checkpoint_contexts
 from ..nn.hidden_states import choose_states
 from ..nn.narrow import narrow_hidden_states
+from ..nn.recompute import recompute_contexts
 from ..nn.transformer import WindowedTransformer, first_position
 from .adapters import BaseWeights, LoraSettings, add_adapters, has_adapters, is_adapter, merge_adapters, write_adapters
 from .loading import encoder_part, read_checkpoint, rebuild, weights_checksum
@@ -219,7 +220,7 @@ class CheckpointShim(TorchShim):
         replace_dropouts(part)
         narrow_hidden_states(part)
         if self.gradient_checkpointing:
-            part.gradient_checkpointing_enable({"use_reentrant": False, "context_fn": checkpoint_contexts})
+            part.gradient_checkpointing_enable({"use_reentrant": False, "context_fn": partial(recompute_contexts, part)})
         # On a GPU zeros cost nothing, but the rows of a sparse gradient would have to be waited for.
         # An adapter of the table has dense ones.
         part.get_input_embeddings().sparse = get_torch_default_device().type == "cpu" and self.lora is None

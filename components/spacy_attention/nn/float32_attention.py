@@ -5,7 +5,7 @@ PyTorch's fused CPU kernel is fast forwards in bfloat16, but its backward pass t
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -38,14 +38,6 @@ def learns_in_bfloat16(X: Tensor) -> bool:
 def without_autocast() -> AbstractContextManager:
     """RETURNS (AbstractContextManager): within it what is float32 on a CPU stays so."""
     return torch.autocast("cpu", enabled=False)
-
-
-def checkpoint_contexts() -> tuple[AbstractContextManager, AbstractContextManager]:
-    """For gradient checkpointing, which computes parts of the forward pass again where the contexts around it are gone.
-
-    RETURNS (tuple): contexts for the first time and for the second, as `torch.utils.checkpoint` wants them.
-    """
-    return nullcontext(), Float32Attention() if torch.is_autocast_enabled("cpu") else nullcontext()
 
 
 def _to_float32(value: Any) -> Any:
