@@ -148,6 +148,11 @@ class Errors(metaclass=_WithCodes):
         "Gold entities of a text overlap in doc.spans['{key}'] for component '{name}': {first} and {second}. It learns from doc.ents, "
         "where entities cannot overlap. Text: {text}. Keep one of the two and set doc.ents, or use spaCy's `spancat`."
     )
+    E309 = (
+        "Setting '{field}' of component '{name}' must be a probability in [0, 1], but found {found}. Change it in the block "
+        "[components.{name}] of the config."
+    )
+    E310 = "Component '{name}' was asked for the {found} most probable spans of a text. Expected at least 1: change `k`."
 
     # 4xx data conversion
     E401 = "Input file {path} does not exist or is a folder. Name a readable file."

@@ -15,6 +15,7 @@ class SpanScores(NamedTuple):
 
     enter (Tensor): (tokens, labels + 1) float64: log-sum of all ways to come to a token and start O or label x there.
     after (Tensor): (tokens, labels + 1) float64: log-sum of all ways to finish, given O or the end of label x at a token.
+    opened (Tensor): (tokens, labels) float64: log-sum of all ways to finish, given that an entity of label x is open after a token.
     emissions (Tensor): (tokens, tags) float64, normalised.
     inside (Tensor): (tokens + 1, labels) float64, sums of the I emissions before each token.
     total (Tensor): (documents,) float64, log partition.
@@ -22,6 +23,7 @@ class SpanScores(NamedTuple):
 
     enter: Tensor
     after: Tensor
+    opened: Tensor
     emissions: Tensor
     inside: Tensor
     total: Tensor
@@ -40,7 +42,7 @@ def score_spans(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> Span
     inside = torch.cat([sums.new_zeros(1, labels), sums])
     if not len(scores):
         nothing = scores.new_zeros(0, labels + 1)
-        return SpanScores(nothing, nothing, scores, inside, scores.new_zeros(len(lengths)))
+        return SpanScores(nothing, nothing, nothing[:, 1:], scores, inside, scores.new_zeros(len(lengths)))
     rows, active, order = time_major(lengths.cpu())
     steps = moves.clamp(min=FLOOR, max=-FLOOR).exp().numpy()
     tags = split_tags(scores[rows].exp_().numpy())
@@ -52,7 +54,8 @@ def score_spans(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> Span
     scales = _unsort(numpy.log(divided_by), rows)
     before, of_document = _sums_before(scales, lengths)
     behind = torch.repeat_interleave(of_document, lengths.cpu()) - before - scales
-    return SpanScores(enter_scores, _unsort(states[:, : labels + 1], rows).log_() + behind[:, None], scores, inside, total)
+    finish_scores = _unsort(states, rows).log_() + behind[:, None]
+    return SpanScores(enter_scores, finish_scores[:, : labels + 1], finish_scores[:, labels + 1 :], scores, inside, total)
 
 
 def _unsort(values: Floats, rows: Tensor) -> Tensor:
@@ -79,8 +82,17 @@ def span_log_probability(scores: SpanScores, document: Tensor, start: Tensor, en
     label (Tensor): (spans,) int64.
     RETURNS (Tensor): (spans,) float64, at most 0.
     """
+    own = span_emissions(scores, start, end, label)
+    return (scores.enter[start, 1 + label] + own + scores.after[end - 1, 1 + label] - scores.total[document]).clamp(max=0.0)
+
+
+def span_emissions(scores: SpanScores, start: Tensor, end: Tensor, label: Tensor) -> Tensor:
+    """What the tags of a labelled span score by themselves.
+
+    scores (SpanScores), start, end, label (Tensor): as in `span_log_probability`.
+    RETURNS (Tensor): (spans,) float64, sums of emissions.
+    """
     labels, last = scores.inside.shape[1], end - 1
-    comes, goes = scores.enter[start, 1 + label], scores.after[last, 1 + label]
     unit = scores.emissions[start, 1 + 3 * labels + label]
     long = (
         scores.emissions[start, 1 + label]
@@ -88,4 +100,4 @@ def span_log_probability(scores: SpanScores, document: Tensor, start: Tensor, en
         - scores.inside[(start + 1).clamp(max=len(scores.emissions)), label]
         + scores.emissions[last, 1 + 2 * labels + label]
     )
-    return (comes + torch.where(start == last, unit, long) + goes - scores.total[document]).clamp(max=0.0)
+    return torch.where(start == last, unit, long)

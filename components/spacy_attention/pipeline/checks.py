@@ -41,3 +41,12 @@ def check_flat(doc: Doc, name: str) -> None:
                     text=repr(doc.text[:80]),
                 )
             )
+
+
+def check_share(field: str, found: float, name: str) -> None:
+    """field (str): setting of a component. found (float): its value. name (str): of the component.
+
+    RAISES (ValueError): E309 unless it lies in [0, 1].
+    """
+    if not 0.0 <= found <= 1.0:
+        raise ValueError(Errors.E309.format(field=field, name=name, found=found))

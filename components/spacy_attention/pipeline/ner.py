@@ -1,6 +1,7 @@
 """`attention_ner`: entities from a tag chain, each with its exact probability."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy
@@ -8,6 +9,7 @@ import torch
 from spacy.language import Language
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
+from spacy.vocab import Vocab
 from thinc.api import Config, Model, torch2xp, xp2torch
 from thinc.types import Floats2d
 
@@ -15,15 +17,18 @@ from ..errors import Errors
 from ..models.head import create_head
 from ..nn import tags
 from ..nn.crf import NEVER, negative_log_likelihood
-from ..nn.span_scores import score_spans, span_log_probability
-from ..nn.viterbi import viterbi
 from ..types import EntityPrediction
-from .checks import check_flat
+from .checks import check_flat, check_share
 from .gold_tags import gold_tags, is_annotated, whitespace_bounds
 from .head import Head
+from .tag_chain import TagChain
+
+# Probability from which on a span is worth a look.
+LEAST_CANDIDATE = 1e-6
 
 DEFAULT_CONFIG = Config().from_str("""
 [attention_ner]
+min_confidence = 0.0
 
 [attention_ner.model]
 @architectures = "spacy-attention.NerHead.v1"
@@ -57,14 +62,16 @@ exclusive = true
         "utterance_acc": None,
     },
 )
-def make_attention_ner(nlp: Language, name: str, model: Model, scorer: Callable | None) -> "AttentionNer":
+def make_attention_ner(nlp: Language, name: str, model: Model, min_confidence: float, scorer: Callable | None) -> "AttentionNer":
     """Make the entity recognizer.
 
     model (Model): `spacy-attention.NerHead.v1`.
+    min_confidence (float): probability in [0, 1] that every entity must have.
     scorer (Callable | None): from a registered scorer.
     RETURNS (AttentionNer): the component.
+    RAISES (ValueError): E309 for a `min_confidence` that is no probability.
     """
-    return AttentionNer(nlp.vocab, model, name=name, scorer=scorer)
+    return AttentionNer(nlp.vocab, model, name=name, scorer=scorer, min_confidence=min_confidence)
 
 
 class AttentionNer(Head):
@@ -76,36 +83,32 @@ class AttentionNer(Head):
 
     what_is_missing = "no text of the training data has an entity"
 
+    def __init__(self, vocab: Vocab, model: Model, *, name: str, scorer: Callable | None, min_confidence: float = 0.0):
+        check_share("min_confidence", min_confidence, name)
+        super().__init__(vocab, model, name=name, scorer=scorer, min_confidence=min_confidence)
+
     def predict(self, docs: Iterable[Doc]) -> list[list[EntityPrediction]]:
         """docs (Iterable[Doc]): any. RETURNS (list): per document its entities in text order."""
-        docs = list(docs)
+        return self._tag_chain(list(docs)).entities(min_confidence=self.cfg["min_confidence"])
+
+    def candidates(self, doc: Doc, k: int = 10) -> SpanGroup:
+        """The most probable spans of a document, whether or not they became entities: for a person to review.
+
+        doc (Doc): from the pipeline, so that it has token vectors. It stays as it is.
+        k (int): how many, at least 1. Spans that the model gives less than `LEAST_CANDIDATE` are left out.
+        RETURNS (SpanGroup): by descending probability; the probabilities in `attrs["scores"]`. They may overlap.
+        RAISES (ValueError): E310 for a k below 1; E204 for a document without token vectors.
+        """
+        if k < 1:
+            raise ValueError(Errors.E310.format(name=self.name, found=k))
+        found = list(islice(self._tag_chain([doc]).candidates(0, least=LEAST_CANDIDATE), k))
+        spans = [Span(doc, e.start, e.end, label=e.label) for e in found]
+        return SpanGroup(doc, name="candidates", spans=spans, attrs={"scores": [e.confidence for e in found]})
+
+    def _tag_chain(self, docs: list[Doc]) -> TagChain:
         emissions, transitions = (torch.as_tensor(x) for x in _to_numpy(self.model.predict(docs)))
         emissions = emissions.masked_fill(torch.as_tensor(whitespace_bounds(docs, len(self.labels))), NEVER)
-        lengths = torch.tensor([len(doc) for doc in docs])
-        names = tags.tag_names(self.labels)
-        best = [names[column] for column in viterbi(emissions, lengths, transitions).tolist()]
-        document, start, end, label = self._spans_of(best, lengths.tolist())
-        scores = score_spans(emissions, lengths, transitions)
-        probabilities = span_log_probability(scores, document, start, end, label).exp().tolist()
-        return self._by_document(docs, document, start, end, label, probabilities)
-
-    def _spans_of(self, best: list[str], lengths: list[int]) -> tuple[torch.Tensor, ...]:
-        numbers = {label: i for i, label in enumerate(self.labels)}
-        documents = numpy.repeat(numpy.arange(len(lengths)), lengths)
-        spans, start = [], 0
-        for row, tag in enumerate(best):
-            if tag[0] in "BU":
-                start = row
-            if tag[0] in "LU":
-                spans.append((documents[row], start, row + 1, numbers[tag[2:]]))
-        return tuple(torch.tensor(spans, dtype=torch.int64).reshape(-1, 4).unbind(1))
-
-    def _by_document(self, docs, document, start, end, label, probabilities) -> list[list[EntityPrediction]]:
-        offsets = numpy.cumsum([0] + [len(doc) for doc in docs]).tolist()
-        entities: list[list[EntityPrediction]] = [[] for _ in docs]
-        for d, a, b, x, p in zip(document.tolist(), start.tolist(), end.tolist(), label.tolist(), probabilities, strict=True):
-            entities[d].append(EntityPrediction(a - offsets[d], b - offsets[d], self.labels[x], p))
-        return entities
+        return TagChain(emissions, transitions, [len(doc) for doc in docs], self.labels)
 
     def set_annotations(self, docs: Sequence[Doc], scores: list[list[EntityPrediction]]) -> None:
         """docs (Sequence[Doc]): get entities and confidences; what another run left is replaced. scores (list): from `predict`."""
