@@ -7,13 +7,12 @@ Writes curves.json and curves.svg; `python scripts/results.py` puts both into do
 
 import argparse
 import datetime
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from recipes import read_events
+import trainings
 from thinc.api import Config
+from trainings import read_events
 
 from spacy_attention.evaluation.machine import describe_machine, machine_line
 from spacy_attention.evaluation.report import write_json
@@ -37,7 +36,7 @@ def main() -> None:
 
 
 def train(precision: str, folder: Path, args: argparse.Namespace) -> None:
-    """Run `attention train`; one that was interrupted goes on.
+    """Train in one format.
 
     precision (str): of all components.
     folder (Path): of the training.
@@ -52,11 +51,7 @@ def train(precision: str, folder: Path, args: argparse.Namespace) -> None:
         "system.seed": args.seed,
         **{f"components.{name}.model.precision": precision for name in components},
     }
-    command = [sys.executable, "-m", "spacy", "attention", "train", str(args.config), "--output", str(folder)]
-    command += [part for name, value in options.items() for part in (f"--{name}", str(value))]
-    if (folder / "request.json").exists():
-        command.append("--resume")
-    subprocess.run(command, check=True)
+    trainings.run_training(args.config, folder, options)
 
 
 def make_result(events: dict[str, list[dict[str, Any]]], args: argparse.Namespace) -> dict[str, Any]:

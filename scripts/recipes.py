@@ -10,14 +10,13 @@ error: remove its folder.
 import argparse
 import datetime
 import itertools
-import json
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import trainings
 from results import make_cell
+from trainings import is_finished, read_events, read_json
 
 from spacy_attention.evaluation.machine import describe_machine, machine_line
 from spacy_attention.evaluation.report import write_json
@@ -106,13 +105,8 @@ def train(data: str, recipe: str, seed: int, output: Path) -> None:
         **DATA[data].options,
     }
     if recipe == "lora":
-        options["training.before_to_disk.folder"] = str(folder / "adapter")
-    command = [sys.executable, "-m", "spacy", "attention", "train", RECIPES[recipe].config, "--output", str(folder)]
-    command += [part for name, value in options.items() for part in (f"--{name}", str(value))]
-    if (folder / "request.json").exists():
-        command.append("--resume")
-    print(" ".join(command[1:]), flush=True)
-    subprocess.run(command, check=True)
+        options["training.before_to_disk.*.adapter.folder"] = str(folder / "adapter")
+    trainings.run_training(RECIPES[recipe].config, folder, options)
 
 
 def folder_of(data: str, recipe: str, seed: int, output: Path) -> Path:
@@ -156,23 +150,6 @@ def make_result(data: str, rows: list[list[str]], output: Path) -> dict[str, Any
         "rows": rows,
         "notes": NOTES.format(seeds=", ".join(map(str, SEEDS)), steps=DATA[data].steps, more=more),
     }
-
-
-def is_finished(folder: Path) -> bool:
-    """folder (Path): of a training. RETURNS (bool): whether it has come to its end."""
-    request = folder / "request.json"
-    return request.exists() and read_json(request)["finished"]
-
-
-def read_events(folder: Path, kind: str = "evaluation") -> list[dict[str, Any]]:
-    """folder (Path): of a training. kind (str): of event. RETURNS (list[dict]): those of its record."""
-    events = map(json.loads, (folder / "record.jsonl").read_text("utf8").splitlines())
-    return [event for event in events if event["event"] == kind]
-
-
-def read_json(path: Path) -> Any:
-    """path (Path): a file. RETURNS: what is in it."""
-    return json.loads(path.read_text("utf8"))
 
 
 def _parse_args() -> argparse.Namespace:

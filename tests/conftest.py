@@ -26,6 +26,15 @@ def _seed() -> None:
     fix_random_seed(0)
 
 
+@pytest.fixture
+def data_folder() -> Path:
+    """The folder of the corpora; tests that ask for it are marked `corpora`."""
+    folder = os.environ.get("SPACY_ATTENTION_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("SPACY_ATTENTION_DATA names no folder with corpora")
+    return Path(folder)
+
+
 def train_tokenizer() -> BertTokenizerFast:
     """A small WordPiece tokenizer with every printable ASCII character in its vocabulary."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

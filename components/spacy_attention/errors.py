@@ -120,6 +120,10 @@ class Errors(metaclass=_WithCodes):
     )
     E205 = "Encoder argument '{field}' must be one of {expected}, but found {found}. Change it in the encoder's model block."
     E206 = "Encoder argument '{field}' must be at least {least}, but found {found}. Change it in the encoder's model block."
+    E207 = (
+        "A component with `pooling = cls` reads from '{name}', which has no row for the document itself. Expected an attention_backbone "
+        'upstream: write `upstream = "attention_backbone"` in the [model.tok2vec] block of that component, or choose another pooling.'
+    )
 
     # 3xx heads
     E301 = "Head argument '{field}' must be one of {expected}, but found {found}. Change it in the head's model block."
@@ -146,13 +150,49 @@ class Errors(metaclass=_WithCodes):
     )
     E308 = (
         "Gold entities of a text overlap in doc.spans['{key}'] for component '{name}': {first} and {second}. It learns from doc.ents, "
-        "where entities cannot overlap. Text: {text}. Keep one of the two and set doc.ents, or use spaCy's `spancat`."
+        "where entities cannot overlap. Text: {text}. Set `nested = true` to learn both, or keep one of the two and set doc.ents."
     )
     E309 = (
         "Setting '{field}' of component '{name}' must be a probability in [0, 1], but found {found}. Change it in the block "
         "[components.{name}] of the config."
     )
     E310 = "Component '{name}' was asked for the {found} most probable spans of a text. Expected at least 1: change `k`."
+    E311 = (
+        "A text classifier with `pooling = cls` needs a row for the document itself, which its tok2vec block '{found}' does not give. "
+        "Expected spacy-attention.Listener.v1 in [model.tok2vec], bound to an attention_backbone; or choose another pooling."
+    )
+    E312 = (
+        "A tok2vec block with `document_row = true` belongs to a text classifier with `pooling = cls`; found one in another model, which "
+        "would take the row of the document for a token. Leave `document_row` out."
+    )
+    E313 = (
+        "Label '{label}' of component '{name}' has the value {found} for one text. Expected {expected}. Text: {text}. Correct the "
+        "annotation in `cats`."
+    )
+    E314 = (
+        "Setting 'class_weights' of component '{name}' must be null, 'balanced', or a weight of at least 0 by label, but found {found}. "
+        "Change it in the block [components.{name}] of the config."
+    )
+    E315 = (
+        "Setting 'class_weights' of component '{name}' has weights for {unknown}, which are none of its labels {labels}. Correct them in "
+        "the block [components.{name}] of the config."
+    )
+    E316 = (
+        "Components '{name}' and '{other}' both have the labels {labels}, so each would overwrite what the other one writes into doc.cats. "
+        "Give each its own list, for instance a JSON file read by [initialize.components.{name}.labels] (spacy.read_labels.v1)."
+    )
+    E317 = (
+        "Setting 'label_smoothing' of component '{name}' must be at least 0 and below 1, but found {found}. Change it in the block "
+        "[components.{name}] of the config."
+    )
+    E318 = (
+        "Component '{name}' has no weights of tokens to store: its pooling gives none. Expected `pooling = attention` or `label` in "
+        "[components.{name}.model]; else set `store_attention = false`."
+    )
+    E319 = (
+        "A gold span has {found} tokens, but component '{name}' was initialized with {longest} tokens in its longest: '{span}'. Text: "
+        "{text}. Initialize again with training data that has a span of this length, or take it out."
+    )
 
     # 4xx data conversion
     E401 = "Input file {path} does not exist or is a folder. Name a readable file."
@@ -286,6 +326,12 @@ class Errors(metaclass=_WithCodes):
 
 class Warnings(metaclass=_WithCodes):
     """Texts of warnings; fill the fields with `.format()`."""
+
+    # 3xx heads
+    W301 = (
+        "The corpus for calibration has no annotation for component '{name}', so its probabilities stay as they are. Give "
+        "spacy-attention.calibrate.v1 a corpus with annotation, or take it out of [training.before_to_disk]."
+    )
 
     # 6xx training
     W601 = (

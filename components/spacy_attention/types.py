@@ -73,3 +73,14 @@ class Backbone(Protocol):
 
     def read_unmerged(self, path: Path) -> None:
         """Take up what `write_unmerged` wrote, if it wrote anything."""
+
+
+@runtime_checkable
+class Calibratable(Protocol):
+    """A component whose probabilities can be made to agree with a corpus."""
+
+    def evidence(self, examples: Any) -> Any:
+        """What a batch with gold and token vectors says about them."""
+
+    def calibrated(self, evidence: Any) -> Any:
+        """A copy of the component that shares its weights, with the settings that fit what all batches said."""

@@ -1,7 +1,6 @@
 """Fixtures of the conversion tests."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,15 +16,6 @@ LoadDocs = Callable[[Path], list[Doc]]
 @pytest.fixture(scope="session")
 def nlp() -> Language:
     return spacy.blank("en")
-
-
-@pytest.fixture
-def data_folder() -> Path:
-    """The folder of the corpora; tests that ask for it are marked `corpora`."""
-    folder = os.environ.get("SPACY_ATTENTION_DATA")
-    if not folder or not Path(folder).is_dir():
-        pytest.skip("SPACY_ATTENTION_DATA names no folder with corpora")
-    return Path(folder)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ def vectors(value: float) -> Ragged:
 def bound_listener() -> Model:
     listener = listener_layer("nearest")
     source = Model("source", lambda model, X, is_train: (X, lambda dY: dY), dims={"nO": 3})
-    get_link(listener).upstream = SimpleNamespace(name="up", model=source, read_vectors=lambda docs: vectors(1.0))
+    get_link(listener).upstream = SimpleNamespace(name="up", model=source, read_vectors=lambda docs, document_row: vectors(1.0))
     return listener
 
 

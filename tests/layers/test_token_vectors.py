@@ -77,3 +77,26 @@ def test_nothing_but_empty_documents(data):
     assert vectors.dataXd.shape == (0, WIDTH)
     assert vectors.lengths.tolist() == [0] * len(data)
     assert backprop(numpy.zeros((0, WIDTH), dtype="float32")).shape == (0, WIDTH)
+
+
+def test_document_rows_come_first(batch):
+    data, arrays = batch
+    plain, _ = pool_pieces(NumpyOps(), data, WIDTH)
+    vectors, backprop = pool_pieces(NumpyOps(), data, WIDTH, document_row=True)
+    assert vectors.lengths.tolist() == [4, 1, 3, 3]
+    own, rest = [0, 4, 5, 8], [1, 2, 3, 6, 7, 9, 10]
+    expected = [arrays[0][0], numpy.zeros(WIDTH), arrays[1][0], arrays[2][0]]
+    numpy.testing.assert_array_equal(vectors.dataXd[own], numpy.array(expected, dtype="float32"))
+    numpy.testing.assert_array_equal(vectors.dataXd[rest], plain.dataXd)
+    # The row of a document gets its own gradient; that of an empty one goes nowhere.
+    d_rows = numpy.zeros_like(vectors.dataXd)
+    d_rows[own] = [[1.0] * WIDTH, [2.0] * WIDTH, [3.0] * WIDTH, [4.0] * WIDTH]
+    found = backprop(d_rows)
+    assert found.sum(1).tolist() == [3.0, 0.0, 0.0, 0.0, 9.0, 12.0, 0.0, 0.0]
+
+
+def test_document_rows_of_a_batch_without_tokens():
+    vectors, backprop = pool_pieces(NumpyOps(), [TransformerData.empty()] * 2, WIDTH, document_row=True)
+    assert vectors.lengths.tolist() == [1, 1]
+    assert not vectors.dataXd.any()
+    assert backprop(numpy.ones((2, WIDTH), "float32")).shape == (0, WIDTH)

@@ -96,3 +96,37 @@ def test_extreme_logits_stay_finite(loss):
     total.backward()
     assert total.isfinite()
     assert logits.grad.isfinite().all()
+
+
+GOLD = torch.tensor([[0.0, 1.0, 0.0], [NAN, 0.0, NAN], [NAN] * 3, [0.0, NAN, 1.0]])
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+def test_exclusive_with_smoothing_and_weights_by_hand(smoothing):
+    torch.manual_seed(0)
+    logits, weights = torch.randn(4, 3), torch.tensor([0.5, 2.0, 3.0])
+    logs = logits.log_softmax(1)
+    smooth = [-(1 - smoothing) * logs[row, label] - smoothing * logs[row].mean() for row, label in ((0, 1), (3, 2))]
+    expected = 2.0 * smooth[0] + 3.0 * smooth[1] - (1 - logs[1, 1].exp()).log()
+    torch.testing.assert_close(exclusive_loss(logits, GOLD, weights=weights, smoothing=smoothing), expected)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+def test_binary_with_smoothing_and_weights_by_hand(smoothing):
+    torch.manual_seed(0)
+    logits, weights = torch.randn(4, 3), torch.tensor([[0.5, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    expected = torch.zeros(())
+    for row, label in itertools.product(range(4), range(3)):
+        gold = GOLD[row, label].item()
+        if not math.isnan(gold):
+            target, weight = gold * (1 - smoothing) + smoothing / 2, weights[int(gold), label]
+            p = logits[row, label].sigmoid()
+            expected = expected - weight * (target * p.log() + (1 - target) * (1 - p).log())
+    torch.testing.assert_close(binary_loss(logits, GOLD, weights=weights, smoothing=smoothing), expected)
+
+
+@pytest.mark.parametrize("loss", [exclusive_loss, binary_loss])
+def test_gradient_with_smoothing_and_weights_by_finite_differences(loss):
+    logits = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    weights = torch.tensor([0.5, 2.0, 3.0]) if loss is exclusive_loss else torch.tensor([[0.5, 2.0, 3.0], [1.0, 2.0, 0.1]])
+    assert torch.autograd.gradcheck(lambda x: loss(x, GOLD.double(), weights=weights.double(), smoothing=0.2), logits)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from spacy_attention.nn.pooling import POOLINGS, AttentionPooling, MaxPooling, MeanPooling
+from spacy_attention.nn.pooling import POOLINGS, AttentionPooling, FirstRow, MaxPooling, MeanPooling
 
 ROWS = [[1.0, -4.0], [3.0, 2.0], [5.0, -1.0], [-7.0, -8.0]]
 LENGTHS = [2, 0, 1, 1, 0]
@@ -16,6 +16,11 @@ def test_max_by_hand():
     # The last filled document is negative throughout: zeros must come from empty documents only.
     Y = MaxPooling(2)(torch.tensor(ROWS), torch.tensor(LENGTHS))
     assert Y.tolist() == [[3.0, 2.0], [0.0, 0.0], [5.0, -1.0], [-7.0, -8.0], [0.0, 0.0]]
+
+
+def test_first_row_by_hand():
+    Y = FirstRow(2)(torch.tensor(ROWS), torch.tensor(LENGTHS))
+    assert Y.tolist() == [[1.0, -4.0], [0.0, 0.0], [5.0, -1.0], [-7.0, -8.0], [0.0, 0.0]]
 
 
 def test_attention_by_hand():

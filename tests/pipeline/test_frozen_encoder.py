@@ -23,7 +23,7 @@ def test_frozen_encoder_is_the_source_of_what_heads_learn_from(trained):
     encoder = trained.get_pipe(ENCODER)
     before = [p.clone() for p in encoder.model.layers[2].shims[0].module.parameters()]
     asked = []
-    read, encoder.read_vectors = encoder.read_vectors, lambda docs: asked.append(len(docs)) or read(docs)
+    read, encoder.read_vectors = encoder.read_vectors, lambda docs, **kw: asked.append(len(docs)) or read(docs, **kw)
     examples = make_examples(trained)
     trained.update(examples, exclude=[ENCODER, BACKBONE], annotates=[BACKBONE, ENCODER])
     assert asked == [len(examples), len(examples)]

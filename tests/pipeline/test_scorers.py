@@ -1,12 +1,15 @@
 """Scores against hand-counted cases."""
 
+import numpy
 import pytest
 import spacy
+from spacy.scorer import Scorer
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from spacy_attention.evaluation.score_cats import make_textcat_scorer
+from spacy_attention.evaluation.score_ents import make_ner_scorer
 from spacy_attention.evaluation.utterance import make_utterance_scorer, utterance_accuracy
-from spacy_attention.pipeline.scorers import make_textcat_scorer
 
 from .. import helpers
 from ..helpers import NER, TEXTCAT
@@ -88,6 +91,76 @@ def test_cats_scores_by_hand():
     assert scores["cats_f_per_type"]["y"] == pytest.approx({"p": 0.5, "r": 1.0, "f": 2 / 3})
     assert scores["cats_macro_f"] == pytest.approx((0.8 + 2 / 3) / 2)
     assert scores["cats_score"] == scores["cats_macro_f"]
+
+
+def test_cats_scores_count_and_calibrate():
+    """x predicted at 0.9, 0.8 and 0.6, two of them right; y once, rightly; a text without prediction misses its x."""
+    cases = [(1.0, 0.9), (1.0, 0.8), (0.0, 0.6), (0.0, 0.3)]
+    examples = [case(({"x": x, "y": 1 - x}, None), ({"x": p, "y": 1 - p}, None)) for x, p in cases]
+    scores = make_textcat_scorer()([*examples, NO_PREDICTION, NO_GOLD_CATS], labels=("x", "y"), multi_label=False)
+    assert scores["cats_counts_per_type"] == {"x": {"tp": 2, "fp": 1, "fn": 1}, "y": {"tp": 1, "fp": 0, "fn": 1}}
+    # Four predictions, so four bins of one.
+    assert scores["cats_ece"] == pytest.approx((0.1 + 0.2 + 0.6 + 0.3) / 4)
+    assert scores["cats_brier"] == pytest.approx(2 * (0.1**2 + 0.2**2 + 0.6**2 + 0.3**2) / 4)
+
+
+def test_multilabel_cats_have_thresholds_of_their_own():
+    gold = {"x": 1.0, "y": 1.0}
+    examples = [
+        case((gold, None), ({"x": 0.4, "y": 0.4, "z": 0.9}, None)),
+        case(({"x": 0.0}, None), ({"x": 0.2, "y": 0.9}, None)),
+    ]
+    scores = make_textcat_scorer()(examples, labels=("x", "y", "z"), multi_label=True, threshold=0.5, thresholds={"x": 0.3})
+    # Of z nothing is known, and of y only in the first.
+    expected = {"x": {"tp": 1, "fp": 0, "fn": 0}, "y": {"tp": 0, "fp": 0, "fn": 1}, "z": {"tp": 0, "fp": 0, "fn": 0}}
+    assert scores["cats_counts_per_type"] == expected
+    assert scores["cats_brier"] == pytest.approx((0.6**2 + 0.6**2 + 0.2**2) / 3)
+    assert scores["cats_auc_per_type"] == {"x": 1.0, "y": None, "z": None}
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_cats_scores_equal_spacys_where_all_is_annotated(multi_label):
+    generator = numpy.random.default_rng(0)
+    examples = []
+    for _ in range(60):
+        found = generator.dirichlet([1.0] * 3)
+        gold = generator.integers(0, 2, 3) if multi_label else numpy.eye(3)[generator.integers(3)]
+        examples.append(
+            case((dict(zip("xyz", gold.tolist(), strict=True)), None), (dict(zip("xyz", found.tolist(), strict=True)), None))
+        )
+    ours = make_textcat_scorer()(examples, labels="xyz", multi_label=multi_label)
+    theirs = Scorer.score_cats(examples, "cats", labels=list("xyz"), multi_label=multi_label)
+    for key, value in theirs.items():
+        if key == "cats_f_per_type":
+            assert all(ours[key][label] == pytest.approx(value[label]) for label in "xyz")
+        else:
+            assert ours[key] == (value if isinstance(value, str) else pytest.approx(value)), key
+
+
+def test_a_class_that_only_dev_does_not_have():
+    scores = make_textcat_scorer()([RIGHT], labels=("x", "y", "w"), multi_label=False)
+    assert scores["cats_counts_per_type"]["w"] == {"tp": 0, "fp": 0, "fn": 0}
+
+
+def test_ents_scores_count_and_calibrate():
+    examples = [RIGHT, WRONG_LABEL, SPURIOUS, NO_GOLD_ENTS, NO_GOLD]
+    for eg, confidence in zip(examples, (0.9, 0.6, 0.7, 0.1, None), strict=True):
+        for ent in eg.predicted.ents:
+            ent._.confidence = confidence
+    scores = make_ner_scorer()(examples)
+    assert scores["ents_counts_per_type"] == {"A": {"tp": 1, "fp": 1, "fn": 1}, "B": {"tp": 0, "fp": 1, "fn": 0}}
+    assert scores["ents_unannotated"] == 2
+    assert scores["ents_ece"] == pytest.approx((0.1 + 0.6 + 0.7) / 3)
+    assert scores["ents_brier"] == pytest.approx((0.1**2 + 0.6**2 + 0.7**2) / 3)
+    assert scores["ents_p"] == pytest.approx(1 / 3)
+    assert scores["ents_per_type"].keys() == {"A", "B"}
+
+
+def test_ents_scores_without_confidence_or_gold():
+    scores = make_ner_scorer()([case(({}, [(0, 2, "A")]), ({}, [(0, 2, "A")]))])
+    assert (scores["ents_f"], scores["ents_ece"], scores["ents_brier"]) == (1.0, None, None)
+    scores = make_ner_scorer()([NO_GOLD])
+    assert (scores["ents_f"], scores["ents_counts_per_type"], scores["ents_unannotated"]) == (None, {}, 1)
 
 
 def test_default_score_weights_name_what_the_scorers_return(trained):

@@ -13,7 +13,7 @@ def test_table_and_picture(root, load_script, run_here, tiny_checkpoint, tmp_pat
     config = write_config(tmp_path, tiny_checkpoint)
     monkeypatch.syspath_prepend(str(root / "scripts"))
     script = load_script("learning_curves")
-    monkeypatch.setattr(script, "subprocess", SimpleNamespace(run=run_here))
+    monkeypatch.setattr(script.trainings, "subprocess", SimpleNamespace(run=run_here))
     data = str(tmp_path / "data.spacy")
     options = ["--config", str(config), "--train", data, "--dev", data, "--steps", "2", "--evaluations", "1"]
     options += ["--output", str(tmp_path / "runs"), "--results", str(tmp_path)]

@@ -71,7 +71,7 @@ def test_recipes_differ_from_the_default_only_where_they_must(root):
 
 def test_the_table(root, script, run_here, corpus, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(script, "subprocess", SimpleNamespace(run=run_here))
+    monkeypatch.setattr(script.trainings, "subprocess", SimpleNamespace(run=run_here))
     monkeypatch.setattr(script, "TARGET", tmp_path)
     monkeypatch.setitem(script.DATA, "snips", script.Data("SNIPS", 2, 2, {}))
     recipe = script.RECIPES["scratch"]

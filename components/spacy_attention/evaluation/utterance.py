@@ -41,12 +41,15 @@ def is_exclusive(docs: Iterable[Doc]) -> bool:
 
 
 def predicted_classes(doc: Doc, *, exclusive: bool) -> set[str]:
-    """Read the predicted classes out of a document's scores.
+    """Read the predicted classes of a document.
 
-    doc (Doc): A document with `cats`, label -> probability in [0, 1].
-    exclusive (bool): Whether exactly one class holds: then the best one, else all with 0.5 or more.
+    doc (Doc): A document with `cats`, label -> probability in [0, 1], and `doc._.classes` if our classifiers made them, which know their
+        thresholds.
+    exclusive (bool): For other classifiers, whether exactly one class holds: then the best one, else all with 0.5 or more.
     RETURNS (set[str]): The labels; empty for a document without scores.
     """
+    if doc.has_extension("classes") and doc._.classes:
+        return {label for labels in doc._.classes.values() for label in labels}
     if not doc.cats:
         return set()
     if exclusive:
@@ -122,7 +125,6 @@ def _is_right(eg: Example, *, exclusive: bool) -> bool:
 
 
 def _has_right_classes(eg: Example, *, exclusive: bool) -> bool:
-    guess = predicted_classes(eg.predicted, exclusive=exclusive)
-    # Of several labels, those that the annotation does not mention are neither right nor wrong.
-    compared = guess if exclusive else guess & eg.reference.cats.keys()
-    return gold_classes(eg.reference) == compared
+    gold, guess = gold_classes(eg.reference), predicted_classes(eg.predicted, exclusive=exclusive)
+    # What the annotation does not mention is neither right nor wrong.
+    return gold == guess & eg.reference.cats.keys()

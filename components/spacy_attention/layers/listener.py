@@ -19,9 +19,10 @@ class Upstream(Protocol):
 
     name: str
     model: Model
+    has_document_row: bool
 
-    def read_vectors(self, docs: list[Doc]) -> Ragged:
-        """Give the token vectors that were stored on the documents."""
+    def read_vectors(self, docs: list[Doc], *, document_row: bool) -> Ragged:
+        """Give the token vectors that were stored on the documents, if asked after a row for the document."""
         ...
 
     def remove_listener(self, listener: Model, component_name: str) -> bool:
@@ -61,14 +62,15 @@ class Link:
         return Link(self.upstream_name)
 
 
-def listener_layer(upstream_name: str, grad_factor: float = 1.0) -> Model[list[Doc], Ragged]:
+def listener_layer(upstream_name: str, grad_factor: float = 1.0, *, document_row: bool = False) -> Model[list[Doc], Ragged]:
     """Make a listener.
 
     upstream_name (str): see `Link`.
     grad_factor (float): by which gradients are multiplied on their way upstream.
+    document_row (bool): whether a row for the document itself comes before those of its tokens.
     RETURNS (Model): documents in, Ragged of (tokens, nO) float32 out.
     """
-    attrs = {"link": Link(upstream_name), "grad_factor": grad_factor}
+    attrs = {"link": Link(upstream_name), "grad_factor": grad_factor, "document_row": document_row}
     return Model("attention-listener", forward, init=init, dims={"nO": None}, attrs=attrs)
 
 
@@ -79,7 +81,7 @@ def get_link(node: Model) -> Link | None:
 
 
 def init(model: Model, X: Any = None, Y: Any = None) -> None:
-    """Take the width from upstream. RAISES (ValueError): E201 when nothing is bound."""
+    """Take the width from upstream. RAISES (ValueError): E201 when nothing is bound; E207 for a document row that it does not have."""
     _, upstream = _bound(model)
     if model.has_dim("nO") is None:
         if upstream.model.has_dim("nO") is None:
@@ -101,13 +103,15 @@ def forward(model: Model, docs: list[Doc], is_train: bool) -> tuple[Ragged, Back
             return docs
 
         return delivery.vectors, backprop
-    return upstream.read_vectors(docs), lambda d_vectors: docs
+    return upstream.read_vectors(docs, document_row=model.attrs["document_row"]), lambda d_vectors: docs
 
 
 def _bound(model: Model) -> tuple[Link, Upstream]:
     link: Link = model.attrs["link"]
     if link.upstream is None:
         raise ValueError(Errors.E201.format(upstream=link.upstream_name))
+    if model.attrs["document_row"] and not link.upstream.has_document_row:
+        raise ValueError(Errors.E207.format(name=link.upstream.name))
     return link, link.upstream
 
 

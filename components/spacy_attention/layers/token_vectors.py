@@ -10,7 +10,7 @@ from thinc.api import Ops
 from thinc.types import Floats2d, Ragged
 
 from .backbone import BackboneBatch
-from .windows import expand_ranges
+from .windows import exclusive_sums, expand_ranges
 
 Ints = NDArray[numpy.int32]
 
@@ -31,20 +31,23 @@ class TokenRows(NamedTuple):
     per_doc: Ints
 
 
-def pool_batch(ops: Ops, batch: BackboneBatch) -> tuple[Ragged, Callable[[Floats2d], Floats2d]]:
+def pool_batch(ops: Ops, batch: BackboneBatch, *, document_row: bool = False) -> tuple[Ragged, Callable[[Floats2d], Floats2d]]:
     """As `pool_pieces`, for a batch that comes straight from the backbone and is packed already."""
     layout = batch.layout
     rows = expand_ranges(layout.token_rows, layout.pieces_per_token)
     tokens = TokenRows(*(x.astype("int32") for x in (rows, layout.pieces_per_token, layout.n_tokens)))
-    return pool_rows(ops, batch.rows, tokens)
+    return pool_rows(ops, batch.rows, add_document_rows(tokens, layout.row_starts) if document_row else tokens)
 
 
-def pool_pieces(ops: Ops, doc_data: list[TransformerData], width: int) -> tuple[Ragged, Callable[[Floats2d], Floats2d]]:
+def pool_pieces(
+    ops: Ops, doc_data: list[TransformerData], width: int, *, document_row: bool = False
+) -> tuple[Ragged, Callable[[Floats2d], Floats2d]]:
     """The mean of each token's pieces; zeros for a token without pieces.
 
     ops (Ops): where the rows lie.
     doc_data (list[TransformerData]): of the documents of a batch, in order.
     width (int): of the hidden states.
+    document_row (bool): see `add_document_rows`.
     RETURNS (tuple): Ragged of (tokens, width) float32 with a length per document, and a callback from the gradient of its rows to
         that of the packed hidden states, (rows, width).
     """
@@ -58,7 +61,30 @@ def pool_pieces(ops: Ops, doc_data: list[TransformerData], width: int) -> tuple[
         numpy.array([len(x.align.lengths) for x in doc_data], "int32"),
     )
     hidden = ops.alloc2f(0, width) if not states else states[0] if len(states) == 1 else ops.xp.concatenate(states)
+    if document_row:
+        has_tokens = tokens.per_doc > 0
+        document_rows = numpy.zeros(len(doc_data), dtype="int64")
+        document_rows[has_tokens] = starts[:-1]
+        tokens = add_document_rows(tokens, document_rows)
     return pool_rows(ops, hidden, tokens)
+
+
+def add_document_rows(tokens: TokenRows, document_rows: NDArray[numpy.integer]) -> TokenRows:
+    """Put one more in front of the tokens of each document: the row of the document itself; zeros for a document without tokens.
+
+    tokens (TokenRows): of a batch. document_rows (NDArray): (documents,) where that row is.
+    RETURNS (TokenRows): with one token more per document.
+    """
+    filled = tokens.per_doc > 0
+    first_token = exclusive_sums(tokens.per_doc.astype("int64"))
+    first_row = exclusive_sums(tokens.per_token.astype("int64"))
+    # One past the end, for documents after the last token.
+    first_row = numpy.append(first_row, len(tokens.rows))[first_token]
+    return TokenRows(
+        numpy.insert(tokens.rows, first_row[filled], document_rows[filled]),
+        numpy.insert(tokens.per_token, first_token, filled),
+        tokens.per_doc + 1,
+    )
 
 
 def pool_rows(ops: Ops, hidden: Floats2d, tokens: TokenRows) -> tuple[Ragged, Callable[[Floats2d], Floats2d]]:

@@ -16,7 +16,7 @@ from ..nn.attention import KERNELS
 from ..nn.encoder import ACTIVATIONS, EncoderSizes, below_top, build_encoder
 from ..nn.positions import POSITIONS
 from ..types import Backprop, TokenVectors
-from .tokens import packed_tokens
+from .tokens import packed_tokens, refuse_document_row
 from .width import known_width
 
 CHOICES = {
@@ -62,11 +62,12 @@ def build_attention_encoder(
     mask (str): `bidirectional` or `causal`.
     precision (str): as of the backbone.
     RETURNS (Model): documents in; token vectors out, packed or as a list just as tok2vec gives them.
-    RAISES (ValueError): E205 for an unknown choice, E206 for a size below its minimum; at init E203 for heads that do not divide
-        the width.
+    RAISES (ValueError): E205 for an unknown choice, E206 for a size below its minimum, E312 for a tok2vec with rows of documents; at
+        init E203 for heads that do not divide the width.
     """
     chosen = dict(positions=positions, attention=attention, activation=activation, norm=norm, mask=mask, precision=precision)
     _check(chosen, depth=depth, heads=heads)
+    refuse_document_row(tok2vec)
     layer = torch_layer(
         "attention-encoder",
         build_encoder,

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy
+import torch
 from numpy.typing import NDArray
 from spacy.tokens import Doc
-from thinc.api import Model
+from thinc.api import Model, xp2torch
+from thinc.types import Floats2d
 from torch import nn
 
 from ..errors import Errors
@@ -14,7 +16,7 @@ from ..layers.packing import to_ragged
 from ..layers.precision import PRECISIONS
 from ..layers.torch_layer import LayerInput, torch_layer
 from ..types import Backprop, TokenVectors
-from .tokens import packed_tokens
+from .tokens import packed_tokens, refuse_document_row
 from .width import known_width
 
 FeatureFunction = Callable[[list[Doc]], NDArray[numpy.float32]]
@@ -43,6 +45,7 @@ def head_model(
     *,
     features: FeatureFunction | None = None,
     n_features: int = 0,
+    document_row: bool = False,
 ) -> Model[list[Doc], Any]:
     """Put a layer on a tok2vec block.
 
@@ -50,8 +53,12 @@ def head_model(
     layer (Model): from `head_layer`; built by `create_head` once the number of outputs is known.
     features (Callable | None): gives further columns for the token vectors, (tokens, n_features) float32; not learned.
     n_features (int): how many.
+    document_row (bool): whether the layer takes rows of documents.
     RETURNS (Model): documents in, the layer's output out. Refs `tok2vec` and `layer`.
+    RAISES (ValueError): E312 for a tok2vec with rows of documents that the layer does not take.
     """
+    if not document_row:
+        refuse_document_row(tok2vec)
     model: Model[list[Doc], Any] = Model(
         layer.name + "-model", forward, init=init, layers=[tok2vec, to_ragged(), layer], dims={"nO": None}
     )
@@ -90,3 +97,20 @@ def forward(model: Model, docs: list[Doc], is_train: bool) -> tuple[Any, Backpro
     inputs = packed if features is None else (packed, model.ops.asarray2f(features(docs)))
     Y, backprop_layer = layer(inputs, is_train)
     return Y, lambda dY: backprop_tokens(backprop_layer(dY))
+
+
+def token_weights(model: Model, docs: list[Doc]) -> list[Floats2d]:
+    """How much each token counts for each class, where the layer has weights.
+
+    model (Model): from `head_model`. docs (list[Doc]): of the pipeline, so that they have token vectors.
+    RETURNS (list[Floats2d]): per document (tokens, nO), or (tokens, 1) where they are the same for all classes; float32, on the host.
+    """
+    if not docs:
+        return []
+    tok2vec, pack, layer = model.layers
+    packed, _, _ = packed_tokens(tok2vec, pack, docs, layer.get_dim("nI"), is_train=False)
+    shim = layer.shims[0]
+    rows, lengths = (xp2torch(model.ops.asarray(x), device=shim.device) for x in (packed.dataXd, packed.lengths))
+    with torch.inference_mode():
+        weights = shim.module.token_weights(rows, lengths.long()).float().cpu().numpy()
+    return numpy.split(weights, numpy.cumsum([len(doc) for doc in docs])[:-1])

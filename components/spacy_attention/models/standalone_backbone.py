@@ -22,29 +22,31 @@ def build_standalone_backbone(
     *,
     pooling: Model[Ragged, Floats2d] | None = None,
     grad_factor: float = 1.0,
+    document_row: bool = False,
 ) -> Model[list[Doc], TokenVectors]:
     """The backbone as the `tok2vec` block of a single component; what replacing a listener leaves behind.
 
     backbone (Model): from `build_transformer_backbone`.
     pooling (Model | None): from the pieces of a token to its vector, as in a stock listener; None for the mean, as in ours.
     grad_factor (float): by which gradients are multiplied on their way to the backbone.
+    document_row (bool): as of our listener; without `pooling` only.
     RETURNS (Model): documents in; with `pooling` a list of (tokens, nO) float32 per document out, as stock components expect it,
         else a Ragged of (tokens, nO) float32.
     """
     if pooling is None:
-        return chain(backbone, tokens_from_pieces(grad_factor))
+        return chain(backbone, tokens_from_pieces(grad_factor, document_row=document_row))
     # Nested as it comes out of `replace_listeners`, where the first part alone takes the listener's place.
     return chain(data_of_docs(backbone), trfs2arrays(pooling, grad_factor))
 
 
-def tokens_from_pieces(grad_factor: float = 1.0) -> Model[BackboneBatch, Ragged]:
-    """grad_factor (float): of the gradient. RETURNS (Model): a layer from the states of word pieces to each token's mean."""
+def tokens_from_pieces(grad_factor: float = 1.0, *, document_row: bool = False) -> Model[BackboneBatch, Ragged]:
+    """grad_factor, document_row: as above. RETURNS (Model): a layer from the states of word pieces to each token's mean."""
 
     def forward(model: Model, batch: BackboneBatch, is_train: bool):
-        vectors, backprop_rows = pool_batch(model.ops, batch)
+        vectors, backprop_rows = pool_batch(model.ops, batch, document_row=model.attrs["document_row"])
         return vectors, lambda d_vectors: backprop_rows(d_vectors.dataXd * grad_factor)
 
-    return Model("tokens-from-pieces", forward)
+    return Model("tokens-from-pieces", forward, attrs={"document_row": document_row})
 
 
 def data_of_docs(backbone: Model[list[Doc], BackboneBatch]) -> Model[list[Doc], list[TransformerData]]:
@@ -76,7 +78,8 @@ def replace_listener(model: Model, listener: Model, component: Any) -> Model:
     RETURNS (Model): a layer with the listener's output. Behind a stock listener its own pooling stays in place.
     """
     if get_link(listener) is not None:
-        return build_standalone_backbone(model, grad_factor=listener.attrs["grad_factor"])
+        own = {name: listener.attrs[name] for name in ("grad_factor", "document_row")}
+        return build_standalone_backbone(model, **own)
     replacement = data_of_docs(model)
     if model.has_dim("nO"):
         replacement.set_dim("nO", model.get_dim("nO"))
@@ -99,4 +102,5 @@ def replace_listener_cfg(backbone: dict[str, Any], tok2vec: dict[str, Any]) -> d
         "backbone": backbone,
         "pooling": pooling,
         "grad_factor": listener.get("grad_factor", 1.0),
+        "document_row": listener.get("document_row", False),
     }

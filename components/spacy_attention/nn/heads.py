@@ -22,6 +22,11 @@ class ClassScores(nn.Module):
         self.dropout = Dropout(0.0)
         self.linear = nn.Linear(width, classes)
 
+    def token_weights(self, rows: Tensor, lengths: Tensor) -> Tensor:
+        """Of `attention` pooling. rows (Tensor): (tokens, width). RETURNS (Tensor): (tokens, 1), the same weights for all classes."""
+        weights: Tensor = self.pooling.weights(rows, lengths)  # type: ignore[operator]
+        return weights[:, None]
+
     def forward(self, rows: Tensor, lengths: Tensor) -> Tensor:
         """rows (Tensor): (tokens, width); lengths (Tensor): (documents,). RETURNS (Tensor): (documents, classes) logits."""
         return self.linear(self.dropout(self.pooling(rows, lengths)).to(self.linear.bias.dtype))

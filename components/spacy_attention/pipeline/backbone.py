@@ -19,6 +19,7 @@ from thinc.types import Floats2d, Ragged
 from ..errors import Errors
 from ..layers.backbone import BackboneBatch, own_copy
 from ..layers.grouping import group_documents
+from ..layers.listener import get_link
 from ..layers.report import make_reports
 from ..layers.token_vectors import pool_batch, pool_pieces
 from .fork_guard import guard_forks
@@ -79,6 +80,8 @@ class AttentionBackbone(SharedComponent, Transformer):
     max_batch_items (int): see `make_attention_backbone`.
     """
 
+    has_document_row = True
+
     def __init__(
         self,
         vocab,
@@ -134,10 +137,11 @@ class AttentionBackbone(SharedComponent, Transformer):
             doc._.backbone_report = report
         self.set_extra_annotations(docs, predictions)
 
-    def read_vectors(self, docs: list[Doc]) -> Ragged:
+    def read_vectors(self, docs: list[Doc], *, document_row: bool = False) -> Ragged:
         """Pool the hidden states stored on documents, for a listener.
 
         docs (list[Doc]): that went through this component.
+        document_row (bool): whether a row for each document comes before those of its tokens.
         RETURNS (Ragged): (tokens, width) float32.
         RAISES (ValueError): E204 for a document that did not.
         """
@@ -145,7 +149,7 @@ class AttentionBackbone(SharedComponent, Transformer):
             if len(doc) and doc._.trf_data is None:
                 raise ValueError(Errors.E204.format(index=i, name=self.name))
         data = [doc._.trf_data if len(doc) else TransformerData.empty() for doc in docs]
-        vectors, _ = pool_pieces(self.model.ops, data, self.model.get_dim("nO"))
+        vectors, _ = pool_pieces(self.model.ops, data, self.model.get_dim("nO"), document_row=document_row)
         return vectors
 
     def update(
@@ -168,9 +172,17 @@ class AttentionBackbone(SharedComponent, Transformer):
         batch, backprop = self.model.begin_update(docs)
         gradients = self.collect_gradients(backprop)
         self._deliver_to_stock(docs, batch, gradients)
-        vectors, backprop_pool = pool_batch(self.model.ops, batch)
-        self.deliver(docs, vectors, lambda d_vectors: gradients.add(backprop_pool(d_vectors.dataXd)))
+        for document_row in {listener.attrs["document_row"] for listener in self.listeners if get_link(listener)}:
+            self._deliver(docs, batch, gradients, document_row=document_row)
         return losses
+
+    def _deliver(self, docs: list[Doc], batch: BackboneBatch, gradients: GradientSum, *, document_row: bool) -> None:
+        vectors, backprop_pool = pool_batch(self.model.ops, batch, document_row=document_row)
+
+        def add_gradient(d_vectors: Ragged) -> None:
+            gradients.add(backprop_pool(d_vectors.dataXd))
+
+        self.deliver(docs, vectors, add_gradient, document_row=document_row)
 
     def _deliver_to_stock(self, docs: list[Doc], batch: BackboneBatch, gradients: GradientSum) -> None:
         def add_gradient(d_data: list[TransformerData]) -> list[Doc]:

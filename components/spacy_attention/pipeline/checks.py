@@ -8,9 +8,6 @@ from spacy.training import Example, validate_get_examples
 
 from ..errors import Errors
 
-# Where gold spans that overlap or nest are kept, by spaCy's convention.
-GOLD_SPANS = "sc"
-
 
 def check_get_examples(get_examples: Callable[[], Iterable[Example]], name: str) -> None:
     """Refuse training data without a single text.
@@ -23,19 +20,19 @@ def check_get_examples(get_examples: Callable[[], Iterable[Example]], name: str)
     validate_get_examples(get_examples, name)
 
 
-def check_flat(doc: Doc, name: str) -> None:
+def check_flat(doc: Doc, key: str, name: str) -> None:
     """Refuse gold entities that stand only in `doc.spans` and overlap, from which a tag chain would learn nothing.
 
-    doc (Doc): a reference without `doc.ents`. name (str): of the component.
+    doc (Doc): a reference without `doc.ents`. key (str): of `doc.spans`. name (str): of the component.
     RAISES (ValueError): E308 with the first two that overlap.
     """
-    spans = sorted(doc.spans[GOLD_SPANS], key=lambda span: (span.start, span.end)) if GOLD_SPANS in doc.spans else []
+    spans = sorted(doc.spans[key], key=lambda span: (span.start, span.end)) if key in doc.spans else []
     for first, second in pairwise(spans):
         if second.start < first.end:
             raise ValueError(
                 Errors.E308.format(
                     name=name,
-                    key=GOLD_SPANS,
+                    key=key,
                     first=f"'{first.text}' ({first.label_})",
                     second=f"'{second.text}' ({second.label_})",
                     text=repr(doc.text[:80]),

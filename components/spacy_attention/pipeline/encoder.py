@@ -78,10 +78,11 @@ class AttentionEncoder(SharedComponent, TrainablePipe):
         for doc, rows in zip(docs, unpack(self.model, scores), strict=True):
             doc.tensor = rows if len(docs) == 1 else rows.copy()
 
-    def read_vectors(self, docs: list[Doc]) -> Ragged:
+    def read_vectors(self, docs: list[Doc], *, document_row: bool = False) -> Ragged:
         """Pack the vectors stored on documents, for a listener.
 
         docs (list[Doc]): that went through this component.
+        document_row (bool): not used: listeners see that there are no such rows.
         RETURNS (Ragged): (tokens, width) float32.
         RAISES (ValueError): E204 for a document that did not.
         """

@@ -1,5 +1,6 @@
 """What the two heads have in common: labels, the update, and the life of the model."""
 
+import warnings
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
@@ -10,7 +11,7 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from thinc.api import Model, Optimizer, set_dropout_rate
 
-from ..errors import Errors
+from ..errors import Errors, Warnings
 from .checks import check_get_examples
 from .fork_guard import guard_forks
 
@@ -131,6 +132,36 @@ class Head(TrainablePipe):
             self.finish_update(sgd)
         losses[self.name] += loss
         return losses
+
+    @property
+    def temperature(self) -> float:
+        """By which scores are divided before they become probabilities; from `calibrated`."""
+        return self.cfg.get("temperature", 1.0)
+
+    def evidence(self, examples: list[Example]) -> tuple[Any, Any]:
+        """For `calibrated`: what the model says of a batch, and what the gold does.
+
+        examples (list): their predicted documents have token vectors. Gold that the component can never predict, such as labels that it
+            does not know, says nothing of its probabilities, and is left out.
+        RETURNS (tuple): scores on the host, not calibrated; gold in the form that `calibrated` takes.
+        """
+        raise NotImplementedError
+
+    def fit(self, evidence: list[tuple[Any, Any]]) -> dict[str, Any]:
+        """evidence (list): of all batches. RETURNS (dict): the settings that fit it."""
+        raise NotImplementedError
+
+    def calibrated(self, evidence: list[tuple[Any, Any]]) -> "Head":
+        """Fit the temperature, and what else there is.
+
+        evidence (list): of all batches of a corpus that the model has not learned from.
+        RETURNS (Head): a copy with these settings; the model is shared. Without any annotation it is as this one, and W301 warns.
+        """
+        settings = self.fit(evidence)
+        if not settings:
+            warnings.warn(Warnings.W301.format(name=self.name), stacklevel=2)
+        cfg = {**self.cfg, "labels": list(self.labels), **settings}
+        return type(self)(self.vocab, self.model, name=self.name, scorer=self.scorer, **cfg)
 
     def get_loss(self, examples: Iterable[Example], scores: Any) -> tuple[float, Any]:
         """As `loss_and_gradient`: examples (Iterable): the batch; scores: of the model. RETURNS (tuple): loss and gradient."""

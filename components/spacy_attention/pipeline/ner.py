@@ -1,8 +1,7 @@
 """`attention_ner`: entities from a tag chain, each with its exact probability."""
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import torch
@@ -12,23 +11,26 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Config, Model, torch2xp, xp2torch
 from thinc.types import Floats2d
+from torch import Tensor
 
 from ..errors import Errors
 from ..models.head import create_head
 from ..nn import tags
+from ..nn.calibration import fit_temperature
 from ..nn.crf import NEVER, negative_log_likelihood
 from ..types import EntityPrediction
 from .checks import check_flat, check_share
 from .gold_tags import gold_tags, is_annotated, whitespace_bounds
 from .head import Head
+from .nested_ner import NestedNer
+from .span_groups import candidate_group, make_group
 from .tag_chain import TagChain
-
-# Probability from which on a span is worth a look.
-LEAST_CANDIDATE = 1e-6
 
 DEFAULT_CONFIG = Config().from_str("""
 [attention_ner]
+nested = false
 min_confidence = 0.0
+spans_key = "sc"
 
 [attention_ner.model]
 @architectures = "spacy-attention.NerHead.v1"
@@ -46,7 +48,7 @@ grad_factor = 1.0
 exclusive = true
 
 [attention_ner.scorer.base]
-@scorers = "spacy.ner_scorer.v1"
+@scorers = "spacy-attention.ner_scorer.v1"
 """)["attention_ner"]
 
 
@@ -59,19 +61,46 @@ exclusive = true
         "ents_p": 0.0,
         "ents_r": 0.0,
         "ents_per_type": None,
+        "ents_counts_per_type": None,
+        "ents_unannotated": None,
+        "ents_ece": None,
+        "ents_brier": None,
         "utterance_acc": None,
     },
 )
-def make_attention_ner(nlp: Language, name: str, model: Model, min_confidence: float, scorer: Callable | None) -> "AttentionNer":
+def make_attention_ner(
+    nlp: Language, name: str, model: Model, nested: bool, min_confidence: float, spans_key: str, scorer: Callable | None
+) -> "AttentionNer | NestedNer":
     """Make the entity recognizer.
 
     model (Model): `spacy-attention.NerHead.v1`.
+    nested (bool): whether entities can nest and overlap; then gold is read from `doc.spans`, else from `doc.ents`.
     min_confidence (float): probability in [0, 1] that every entity must have.
+    spans_key (str): where gold that nests or overlaps is, in `doc.spans`.
     scorer (Callable | None): from a registered scorer.
-    RETURNS (AttentionNer): the component.
+    RETURNS (AttentionNer | NestedNer): the component.
     RAISES (ValueError): E309 for a `min_confidence` that is no probability.
     """
-    return AttentionNer(nlp.vocab, model, name=name, scorer=scorer, min_confidence=min_confidence)
+    kind = NestedNer if nested else AttentionNer
+    return kind(nlp.vocab, model, name=name, scorer=scorer, min_confidence=min_confidence, spans_key=spans_key)
+
+
+class TagScores(NamedTuple):
+    """Scores of a batch, on the host.
+
+    emissions (Tensor): (tokens, tags). transitions (Tensor): (labels + 1, labels + 1). lengths (Tensor): (documents,).
+    ruled_out (Tensor): (tokens, tags) bool, what no entity may have there.
+    """
+
+    emissions: Tensor
+    transitions: Tensor
+    lengths: Tensor
+    ruled_out: Tensor
+
+    def loss(self, temperature: Tensor, allowed: Tensor) -> Tensor:
+        """temperature (Tensor): scalar. allowed (Tensor): what the annotation allows. RETURNS (Tensor): scalar, see `loss_and_gradient`."""
+        emissions = (self.emissions.double() / temperature).masked_fill(self.ruled_out, NEVER)
+        return negative_log_likelihood(emissions, self.lengths, self.transitions / temperature, allowed)
 
 
 class AttentionNer(Head):
@@ -83,9 +112,21 @@ class AttentionNer(Head):
 
     what_is_missing = "no text of the training data has an entity"
 
-    def __init__(self, vocab: Vocab, model: Model, *, name: str, scorer: Callable | None, min_confidence: float = 0.0):
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model,
+        *,
+        name: str,
+        scorer: Callable | None,
+        min_confidence: float = 0.0,
+        spans_key: str = "sc",
+        **cfg: Any,
+    ):
         check_share("min_confidence", min_confidence, name)
-        super().__init__(vocab, model, name=name, scorer=scorer, min_confidence=min_confidence)
+        super().__init__(
+            vocab, model, name=name, scorer=scorer, **{**cfg, "min_confidence": min_confidence, "spans_key": spans_key}
+        )
 
     def predict(self, docs: Iterable[Doc]) -> list[list[EntityPrediction]]:
         """docs (Iterable[Doc]): any. RETURNS (list): per document its entities in text order."""
@@ -99,14 +140,10 @@ class AttentionNer(Head):
         RETURNS (SpanGroup): by descending probability; the probabilities in `attrs["scores"]`. They may overlap.
         RAISES (ValueError): E310 for a k below 1; E204 for a document without token vectors.
         """
-        if k < 1:
-            raise ValueError(Errors.E310.format(name=self.name, found=k))
-        found = list(islice(self._tag_chain([doc]).candidates(0, least=LEAST_CANDIDATE), k))
-        spans = [Span(doc, e.start, e.end, label=e.label) for e in found]
-        return SpanGroup(doc, name="candidates", spans=spans, attrs={"scores": [e.confidence for e in found]})
+        return candidate_group(doc, k, lambda least: self._tag_chain([doc]).candidates(0, least=least), name=self.name)
 
     def _tag_chain(self, docs: list[Doc]) -> TagChain:
-        emissions, transitions = (torch.as_tensor(x) for x in _to_numpy(self.model.predict(docs)))
+        emissions, transitions = (torch.as_tensor(x) / self.temperature for x in _to_numpy(self.model.predict(docs)))
         emissions = emissions.masked_fill(torch.as_tensor(whitespace_bounds(docs, len(self.labels))), NEVER)
         return TagChain(emissions, transitions, [len(doc) for doc in docs], self.labels)
 
@@ -114,12 +151,11 @@ class AttentionNer(Head):
         """docs (Sequence[Doc]): get entities and confidences; what another run left is replaced. scores (list): from `predict`."""
         for doc, entities in zip(docs, scores, strict=True):
             _forget_confidences(doc)
-            spans = [Span(doc, e.start, e.end, label=e.label) for e in entities]
-            doc.set_ents(spans)
-            confidences = [e.confidence for e in entities]
-            for span, confidence in zip(spans, confidences, strict=True):
-                span._.confidence = confidence
-            doc.spans[self.name] = SpanGroup(doc, name=self.name, spans=spans, attrs={"scores": confidences})
+            group = make_group(doc, self.name, entities)
+            doc.set_ents(list(group))
+            for span, entity in zip(group, entities, strict=True):
+                span._.confidence = entity.confidence
+            doc.spans[self.name] = group
 
     def labels_of(self, example: Example) -> Iterable[str]:
         """example (Example): with gold annotation. RETURNS (Iterable[str]): labels of its entities."""
@@ -142,18 +178,36 @@ class AttentionNer(Head):
         RAISES (ValueError): E303 for an unknown label, E308 for entities that overlap.
         """
         emissions, transitions = (xp2torch(x.copy(), requires_grad=True) for x in scores)
-        allowed = numpy.concatenate([*(self._allowed(eg) for eg in examples), numpy.zeros((0, emissions.shape[1]), bool)])
         lengths = torch.tensor([len(eg.predicted) for eg in examples], device=emissions.device)
-        annotated = torch.as_tensor(allowed, device=emissions.device)
+        annotated = torch.as_tensor(self._all_allowed(examples), device=emissions.device)
         docs = [eg.predicted for eg in examples]
         ruled_out = torch.as_tensor(whitespace_bounds(docs, len(self.labels)), device=emissions.device) & ~annotated
         loss = negative_log_likelihood(emissions.masked_fill(ruled_out, NEVER), lengths, transitions, annotated)
         loss.backward()
         return float(loss.detach()), (torch2xp(emissions.grad), torch2xp(transitions.grad))
 
+    def evidence(self, examples: list[Example]) -> tuple[TagScores, Tensor]:
+        """See `Head.evidence`. RETURNS (tuple): scores of the tags; (tokens, tags) bool, which of them the annotation allows."""
+        examples = [eg for eg in examples if set(self.labels_of(eg)) <= set(self.labels)]
+        docs = [eg.predicted for eg in examples]
+        emissions, transitions = (torch.as_tensor(x) for x in _to_numpy(self.model.predict(docs)))
+        allowed = torch.as_tensor(self._all_allowed(examples))
+        ruled_out = torch.as_tensor(whitespace_bounds(docs, len(self.labels))) & ~allowed
+        return TagScores(emissions, transitions, torch.tensor([len(doc) for doc in docs]), ruled_out), allowed
+
+    def fit(self, evidence: list[tuple[TagScores, Tensor]]) -> dict[str, Any]:
+        """See `Head.fit`. RETURNS (dict): `temperature`."""
+        if not any((~allowed).any() for _, allowed in evidence):
+            return {}
+        return {"temperature": fit_temperature(lambda t: torch.stack([x.loss(t, allowed) for x, allowed in evidence]).sum())}
+
+    def _all_allowed(self, examples: list[Example]) -> numpy.ndarray:
+        n_tags = tags.n_tags(len(self.labels))
+        return numpy.concatenate([*(self._allowed(eg) for eg in examples), numpy.zeros((0, n_tags), bool)])
+
     def _allowed(self, example: Example) -> numpy.ndarray:
         if not is_annotated(example.reference):
-            check_flat(example.reference, self.name)
+            check_flat(example.reference, self.cfg["spans_key"], self.name)
         try:
             return gold_tags(example, self.labels)
         except KeyError as err:

@@ -55,6 +55,8 @@ class SharedComponent:
     name: str
     model: Model
     listener_map: dict[str, list[Model]]
+    # Whether listeners can have a row for the document itself.
+    has_document_row = False
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
@@ -123,14 +125,17 @@ class SharedComponent:
             link.upstream = None
         return True
 
-    def deliver(self, docs: list[Doc], vectors: Ragged, add_gradient: Callable[[Ragged], None]) -> None:
-        """Hand a training batch to every listener of ours.
+    def deliver(
+        self, docs: list[Doc], vectors: Ragged, add_gradient: Callable[[Ragged], None], *, document_row: bool = False
+    ) -> None:
+        """Hand a training batch to listeners of ours.
 
         docs (list[Doc]): the batch. vectors (Ragged): (tokens, width). add_gradient (Callable): called with each one's gradient.
+        document_row (bool): whether these vectors have a row for each document, and so which listeners get them.
         """
         for listener in self.listeners:
             link = get_link(listener)
-            if link is not None:
+            if link is not None and listener.attrs["document_row"] == document_row:
                 link.delivery = Delivery(docs, vectors, add_gradient)
 
     def collect_gradients(self, send_back: Callable[[Floats2d], Any]) -> GradientSum:

@@ -1,6 +1,6 @@
 """`attention_textcat`: a probability for each class of a document."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 import numpy
@@ -8,18 +8,29 @@ import torch
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
+from spacy.util import minibatch
+from spacy.vocab import Vocab
 from thinc.api import Config, Model, torch2xp, xp2torch
 from thinc.types import Floats2d
 
 from ..errors import Errors
-from ..models.head import create_head
+from ..models.head import create_head, token_weights
+from ..nn.calibration import best_threshold, fit_temperature
 from ..nn.losses import binary_loss, exclusive_loss
+from .checks import check_share
+from .gold_cats import Floats, check_class_weights, class_weights, gold_cats
 from .head import Head
+
+# How many texts are looked at at once where all are counted.
+COUNTED = 1000
 
 DEFAULT_CONFIG = Config().from_str("""
 [attention_textcat]
 exclusive = true
 threshold = 0.5
+class_weights = null
+label_smoothing = 0.0
+store_attention = false
 
 [attention_textcat.model]
 @architectures = "spacy-attention.TextCatHead.v1"
@@ -39,7 +50,7 @@ grad_factor = 1.0
 
 @Language.factory(
     "attention_textcat",
-    assigns=["doc.cats"],
+    assigns=["doc.cats", "doc._.classes", "doc._.cats_attention"],
     default_config=DEFAULT_CONFIG,
     default_score_weights={
         "cats_score": 1.0,
@@ -53,36 +64,105 @@ grad_factor = 1.0
         "cats_macro_auc": None,
         "cats_f_per_type": None,
         "cats_auc_per_type": None,
+        "cats_counts_per_type": None,
+        "cats_ece": None,
+        "cats_brier": None,
     },
 )
 def make_attention_textcat(
-    nlp: Language, name: str, model: Model, exclusive: bool, threshold: float, scorer: Callable | None
+    nlp: Language,
+    name: str,
+    model: Model,
+    exclusive: bool,
+    threshold: float,
+    class_weights: str | dict[str, float] | None,
+    label_smoothing: float,
+    store_attention: bool,
+    scorer: Callable | None,
 ) -> "AttentionTextcat":
     """Make the text classifier.
 
     model (Model): `spacy-attention.TextCatHead.v1`.
     exclusive (bool): exactly one class is right for a text; the probabilities of all classes sum to 1.
-    threshold (float): from which probability on a class counts as predicted in scores, in [0, 1].
+    threshold (float): from which probability on a class is predicted when classes do not exclude each other, in [0, 1].
+    class_weights (str | dict | None): `balanced`, or a weight of at least 0 by label: how much texts of a class count in training.
+    label_smoothing (float): share in [0, 1) of each annotation that is spread over all classes in training.
+    store_attention (bool): write `doc._.cats_attention`; for the poolings `attention` and `label`.
     scorer (Callable | None): from a registered scorer.
     RETURNS (AttentionTextcat): the component.
+    RAISES (ValueError): E309, E314, E317 and E318 for settings that cannot be.
     """
-    return AttentionTextcat(nlp.vocab, model, name=name, exclusive=exclusive, threshold=threshold, scorer=scorer)
+    return AttentionTextcat(
+        nlp.vocab,
+        model,
+        name=name,
+        scorer=scorer,
+        exclusive=exclusive,
+        threshold=threshold,
+        class_weights=class_weights,
+        label_smoothing=label_smoothing,
+        store_attention=store_attention,
+    )
 
 
 class AttentionTextcat(Head):
-    """Classes of a document, with probabilities in `doc.cats`."""
+    """Classes of a document: probabilities in `doc.cats`, and in `doc._.classes[name]` those that are predicted."""
 
     what_is_missing = "no text of the training data has a class (`doc.cats`)"
 
+    def __init__(self, vocab: Vocab, model: Model, *, name: str, scorer: Callable | None, **cfg: Any):
+        check_share("threshold", cfg["threshold"], name)
+        check_class_weights(cfg["class_weights"], name)
+        if not 0.0 <= cfg["label_smoothing"] < 1.0:
+            raise ValueError(Errors.E317.format(name=name, found=cfg["label_smoothing"]))
+        if cfg["store_attention"] and not model.attrs.get("weighted"):
+            raise ValueError(Errors.E318.format(name=name))
+        super().__init__(vocab, model, name=name, scorer=scorer, **cfg)
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: Iterable[str] | None = None,
+    ) -> None:
+        """As `Head.initialize`; in a pipeline with several classifiers, each must be given its own labels.
+
+        RAISES (ValueError): E316 for labels that another classifier has as well, E315 for weights of unknown labels.
+        """
+        super().initialize(get_examples, nlp=nlp, labels=labels)
+        others = _other_classifiers(nlp, self.name)
+        for name, other in others.items():
+            if isinstance(other, AttentionTextcat) and (shared := sorted(set(other.labels) & set(self.labels))):
+                raise ValueError(Errors.E316.format(name=self.name, other=name, labels=shared))
+        if others and labels is not None:
+            self.cfg["other_labels"] = sorted({x for eg in get_examples() for x in self.labels_of(eg)} - set(self.labels))
+        gold = (self._gold(part) for part in minibatch(get_examples(), COUNTED))
+        self.cfg["weights"] = class_weights(
+            self.cfg["class_weights"], gold, self.labels, name=self.name, exclusive=self.cfg["exclusive"]
+        )
+
     def predict(self, docs: Iterable[Doc]) -> Floats2d:
         """docs (Iterable[Doc]): any. RETURNS (Floats2d): (documents, labels) float32 probabilities."""
-        logits = xp2torch(self.model.predict(list(docs)))
+        logits = xp2torch(self.model.predict(list(docs))) / self.temperature
         return torch2xp(logits.softmax(-1) if self.cfg["exclusive"] else logits.sigmoid())
 
     def set_annotations(self, docs: Sequence[Doc], scores: Floats2d) -> None:
         """docs (Sequence[Doc]): get a probability per label; cats of other labels stay. scores (Floats2d): from `predict`."""
         for doc, row in zip(docs, scores.tolist(), strict=True):
-            doc.cats.update(zip(self.labels, row, strict=True))
+            probabilities = dict(zip(self.labels, row, strict=True))
+            doc.cats.update(probabilities)
+            doc._.classes = {**(doc._.classes or {}), self.name: self._predicted(probabilities)}
+        if self.cfg["store_attention"]:
+            for doc, weights in zip(docs, token_weights(self.model, list(docs)), strict=True):
+                columns = weights.T if weights.shape[1] > 1 else [weights[:, 0]] * len(self.labels)
+                doc._.cats_attention = {**(doc._.cats_attention or {}), **dict(zip(self.labels, columns, strict=True))}
+
+    def _predicted(self, probabilities: dict[str, float]) -> list[str]:
+        if self.cfg["exclusive"]:
+            return [max(probabilities, key=lambda label: probabilities[label])]
+        thresholds = {**dict.fromkeys(self.labels, self.cfg["threshold"]), **self.cfg.get("thresholds", {})}
+        return [label for label, probability in probabilities.items() if probability >= thresholds[label]]
 
     def labels_of(self, example: Example) -> Iterable[str]:
         """example (Example): with gold annotation. RETURNS (Iterable[str]): all labels it says something about."""
@@ -98,31 +178,61 @@ class AttentionTextcat(Head):
         examples (list): of the batch.
         scores (Floats2d): (documents, labels) logits.
         RETURNS (tuple): the loss and its gradient, shaped as the scores.
-        RAISES (ValueError): E303 for an unknown label, E305 for two true labels when exclusive.
+        RAISES (ValueError): see `gold_cats`.
         """
         logits = xp2torch(scores.copy(), requires_grad=True)
-        gold = torch.as_tensor(self._gold(examples), device=logits.device)
-        loss = (exclusive_loss if self.cfg["exclusive"] else binary_loss)(logits, gold)
+        loss = self._loss(logits, self._gold(examples))
         loss.backward()
         return float(loss.detach()), torch2xp(logits.grad)
 
-    def _gold(self, examples: list[Example]) -> numpy.ndarray:
-        """(documents, labels) float32; NaN where a text says nothing."""
-        columns = {label: i for i, label in enumerate(self.labels)}
-        gold = numpy.full((len(examples), len(columns)), numpy.nan, dtype="float32")
-        for row, eg in zip(gold, examples, strict=True):
-            for label, value in eg.reference.cats.items():
-                if label not in columns:
-                    raise ValueError(
-                        Errors.E303.format(label=label, name=self.name, where=repr(eg.text[:80]), labels=list(self.labels))
-                    )
-                row[columns[label]] = value
-            if self.cfg["exclusive"] and (row >= 0.5).sum() > 1:
-                true = [label for label, value in eg.reference.cats.items() if value >= 0.5]
-                raise ValueError(Errors.E305.format(labels=true, name=self.name, text=repr(eg.text[:80])))
-        return gold
+    def _loss(self, logits: torch.Tensor, gold: Floats) -> torch.Tensor:
+        known, smoothing = torch.as_tensor(gold, device=logits.device), self.cfg["label_smoothing"]
+        weights = None if self.cfg.get("weights") is None else torch.tensor(self.cfg["weights"]).to(logits)
+        if self.cfg["exclusive"]:
+            return exclusive_loss(logits, known, weights=None if weights is None else weights[1], smoothing=smoothing)
+        return binary_loss(logits, known, weights=weights, smoothing=smoothing)
+
+    def _gold(self, examples: Sequence[Example], ignored: Container[str] | None = None) -> Floats:
+        ignored = self.cfg.get("other_labels", ()) if ignored is None else ignored
+        return gold_cats(examples, self.labels, name=self.name, exclusive=self.cfg["exclusive"], ignored=ignored)
+
+    def evidence(self, examples: list[Example]) -> tuple[torch.Tensor, Floats]:
+        """See `Head.evidence`. RETURNS (tuple): (examples, labels) logits, and gold as of `gold_cats`."""
+        logits = xp2torch(self.model.predict([eg.predicted for eg in examples]))
+        others = {label for eg in examples for label in self.labels_of(eg)} - set(self.labels)
+        return logits.cpu(), self._gold(examples, others)
+
+    def fit(self, evidence: list[tuple[torch.Tensor, Floats]]) -> dict[str, Any]:
+        """See `Head.fit`. RETURNS (dict): `temperature`, and `thresholds` by label where classes do not exclude each other."""
+        logits = torch.cat([torch.zeros(0, len(self.labels)), *(logits for logits, _ in evidence)]).double()
+        gold = torch.cat([logits[:0], *(torch.as_tensor(part) for _, part in evidence)])
+        if gold.isnan().all():
+            return {}
+        loss = exclusive_loss if self.cfg["exclusive"] else binary_loss
+        temperature = fit_temperature(lambda t: loss(logits / t, gold))
+        if self.cfg["exclusive"]:
+            return {"temperature": temperature}
+        probabilities = (logits / temperature).sigmoid().numpy()
+        found = {}
+        for label, column, right in zip(self.labels, probabilities.T, gold.numpy().T, strict=True):
+            known = ~numpy.isnan(right)
+            found[label] = best_threshold(column[known], right[known] >= 0.5)
+        return {"temperature": temperature, "thresholds": {label: x for label, x in found.items() if x is not None}}
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """examples (Iterable[Example]): with predictions. RETURNS (dict): what the scorer gives, or nothing without one."""
-        kwargs.setdefault("threshold", self.cfg["threshold"])
-        return super().score(examples, multi_label=not self.cfg["exclusive"], **kwargs)
+        given = {"threshold": self.cfg["threshold"], "thresholds": self.cfg.get("thresholds", {})}
+        return super().score(examples, multi_label=not self.cfg["exclusive"], **{**given, **kwargs})
+
+
+def _other_classifiers(nlp: Language | None, name: str) -> dict[str, Any]:
+    """The other components of a pipeline that write `doc.cats`, stock ones as well."""
+    if nlp is None:
+        return {}
+    others = [other for other in nlp.component_names if other != name and "doc.cats" in nlp.get_pipe_meta(other).assigns]
+    return {other: nlp.get_pipe(other) for other in others}
+
+
+for _extension in ("classes", "cats_attention"):
+    if not Doc.has_extension(_extension):
+        Doc.set_extension(_extension, default=None)
