@@ -85,3 +85,8 @@ def test_what_is_no_number_is_not_judged():
     assert brier_score(nothing, right.astype(float)) is None
     assert best_threshold(nothing, right) is None
     assert fit_temperature(lambda t: t * math.nan) == 1.0
+
+
+def test_threshold_between_two_that_are_very_close():
+    found = best_threshold(numpy.array([0.9999999, 0.9999996]), numpy.array([True, False]))
+    assert 0.9999996 < found <= 0.9999999

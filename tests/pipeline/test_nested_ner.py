@@ -136,6 +136,25 @@ def test_other_tokens_in_the_gold(tiny_checkpoint):
     torch.testing.assert_close(ner._gold([other], refuse=True), ner._gold([same], refuse=True))
 
 
+def test_initialize_counts_the_tokens_of_the_pipeline(tiny_checkpoint):
+    blank = spacy.blank("en")
+    reference = Doc(blank.vocab, words=["New-York", "won"])
+    reference.spans["sc"] = [spacy.tokens.Span(reference, 0, 1, "PLACE")]
+    nlp, _ = build(tiny_checkpoint, [Example(blank.make_doc(reference.text), reference)])
+    assert nlp.get_pipe(NER).cfg["max_length"] == 3
+    # Once more with shorter spans: what is built stays.
+    nlp.initialize(lambda: examples_of(nlp, [("Paris won", [(0, 5, "PLACE")])]))
+    assert nlp.get_pipe(NER).cfg["max_length"] == 3
+    nlp("Paris won")
+
+
+def test_gold_with_scores_of_its_own_is_only_gold(learned):
+    (eg,) = examples_of(learned, [NESTED[1]])
+    for scores in (torch.ones(3).numpy(), [0.5]):
+        eg.reference.spans["sc"].attrs["scores"] = scores
+        assert learned.evaluate([eg])["spans_sc_f"] == 1.0
+
+
 def test_odd_documents(learned):
     for text in ("", " ", "\n\n", "word", "Ann " * 500):
         doc = learned(text)

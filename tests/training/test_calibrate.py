@@ -125,6 +125,34 @@ def test_what_can_never_be_predicted_is_left_out(nlp):
     expected, found = calibrate(nlp, dev), calibrate(nlp, lambda nlp: [*dev(nlp), strange])
     assert found.get_pipe(NER).temperature == pytest.approx(expected.get_pipe(NER).temperature, rel=1e-3)
     assert found.get_pipe(TEXTCAT).temperature > 0.0
+    # Alone in a batch, and cats that no update would take.
+    nlp.batch_size = 1
+    strange.reference.cats = {"refund": 0.7, "thanks": 0.3}
+    again = calibrate(nlp, lambda nlp: [*dev(nlp), strange])
+    for head in (TEXTCAT, NER):
+        assert again.get_pipe(head).temperature == pytest.approx(expected.get_pipe(head).temperature, rel=1e-3)
+
+
+def test_the_examples_of_a_reader_stay_as_they_are(nlp):
+    examples = dev(nlp)
+    texts = [eg.predicted.text for eg in examples]
+    once, twice = (calibrate(nlp, lambda nlp: examples) for _ in range(2))
+    assert [eg.predicted.text for eg in examples] == texts
+    assert not any(eg.predicted.cats or eg.predicted.ents for eg in examples)
+    assert once.get_pipe(NER).temperature == twice.get_pipe(NER).temperature != 1.0
+
+
+def test_a_component_between_two_heads_finds_the_predictions_of_the_first(nlp):
+    seen = []
+
+    @spacy.Language.component("reads_classes")
+    def reads_classes(doc):
+        seen.append(doc._.classes[TEXTCAT][0])
+        return doc
+
+    nlp.add_pipe("reads_classes", after=TEXTCAT)
+    calibrate(nlp, dev)
+    assert len(seen) == len(dev(nlp))
 
 
 def test_without_annotation_it_says_so(nlp):

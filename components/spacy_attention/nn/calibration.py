@@ -88,7 +88,10 @@ def best_threshold(probabilities: Floats, right: NDArray[numpy.bool_]) -> float 
     f_scores[found == below] = -1.0
     middles = (found + below) / 2
     best = numpy.flatnonzero(f_scores >= f_scores.max() - 1e-12)
-    return _round(float(middles[best[numpy.abs(middles[best] - 0.5).argmin()]]))
+    chosen = best[numpy.abs(middles[best] - 0.5).argmin()]
+    rounded = _round(float(middles[chosen]))
+    # Between two that are very close, rounding could move it beyond one of them.
+    return rounded if below[chosen] < rounded <= found[chosen] else float(middles[chosen])
 
 
 def _round(value: float) -> float:

@@ -141,8 +141,8 @@ class Head(TrainablePipe):
     def evidence(self, examples: list[Example]) -> tuple[Any, Any]:
         """For `calibrated`: what the model says of a batch, and what the gold does.
 
-        examples (list): their predicted documents have token vectors. Gold that the component can never predict, such as labels that it
-            does not know, says nothing of its probabilities, and is left out.
+        examples (list): their predicted documents have token vectors. Gold that the component can never predict or learn, such as labels
+            that it does not know, says nothing of its probabilities, and is left out.
         RETURNS (tuple): scores on the host, not calibrated; gold in the form that `calibrated` takes.
         """
         raise NotImplementedError

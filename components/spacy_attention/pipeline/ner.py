@@ -188,12 +188,19 @@ class AttentionNer(Head):
 
     def evidence(self, examples: list[Example]) -> tuple[TagScores, Tensor]:
         """See `Head.evidence`. RETURNS (tuple): scores of the tags; (tokens, tags) bool, which of them the annotation allows."""
-        examples = [eg for eg in examples if set(self.labels_of(eg)) <= set(self.labels)]
+        examples = [eg for eg in examples if self._can_be_learned(eg)]
         docs = [eg.predicted for eg in examples]
         emissions, transitions = (torch.as_tensor(x) for x in _to_numpy(self.model.predict(docs)))
         allowed = torch.as_tensor(self._all_allowed(examples))
         ruled_out = torch.as_tensor(whitespace_bounds(docs, len(self.labels))) & ~allowed
-        return TagScores(emissions, transitions, torch.tensor([len(doc) for doc in docs]), ruled_out), allowed
+        return TagScores(emissions, transitions, torch.tensor([len(doc) for doc in docs], dtype=torch.int64), ruled_out), allowed
+
+    def _can_be_learned(self, example: Example) -> bool:
+        try:
+            self._allowed(example)
+        except ValueError:
+            return False
+        return True
 
     def fit(self, evidence: list[tuple[TagScores, Tensor]]) -> dict[str, Any]:
         """See `Head.fit`. RETURNS (dict): `temperature`."""

@@ -56,8 +56,9 @@ class NestedNer(Head):
 
     def initialize(self, get_examples: Callable[[], Iterable[Example]], **kwargs: Any) -> None:
         """As `Head.initialize`; the longest gold span is the longest that will ever be predicted."""
-        lengths = (span.end - span.start for eg in get_examples() for span in self._gold_spans(eg))
-        self.cfg["max_length"] = max(lengths, default=1)
+        if not self.is_initialized:
+            spans = (span for eg in get_examples() for span in self._aligned_spans(eg))
+            self.cfg["max_length"] = max((len(span) for span in spans), default=1)
         super().initialize(get_examples, **kwargs)
 
     def labels_of(self, example: Example) -> Iterable[str]:
@@ -143,7 +144,7 @@ class NestedNer(Head):
         first_span = torch.cat([start.new_full((1,), -1), start]).diff().nonzero()[:, 0]
         offset = 0
         for eg in examples:
-            for span in eg.get_aligned_spans_y2x(self._gold_spans(eg), allow_overlap=True):
+            for span in self._aligned_spans(eg):
                 problem = self._problem(span, eg)
                 if problem is None:
                     gold[first_span[offset + span.start] + len(span) - 1, columns[span.label_]] = 1.0
@@ -167,6 +168,9 @@ class NestedNer(Head):
     @property
     def _key(self) -> str:
         return self.cfg["spans_key"]
+
+    def _aligned_spans(self, example: Example) -> list[Span]:
+        return example.get_aligned_spans_y2x(self._gold_spans(example), allow_overlap=True)
 
     def _gold_spans(self, example: Example) -> list[Span]:
         spans = example.reference.spans

@@ -198,9 +198,17 @@ class AttentionTextcat(Head):
 
     def evidence(self, examples: list[Example]) -> tuple[torch.Tensor, Floats]:
         """See `Head.evidence`. RETURNS (tuple): (examples, labels) logits, and gold as of `gold_cats`."""
-        logits = xp2torch(self.model.predict([eg.predicted for eg in examples]))
         others = {label for eg in examples for label in self.labels_of(eg)} - set(self.labels)
+        examples = [eg for eg in examples if self._can_be_learned(eg, others)]
+        logits = xp2torch(self.model.predict([eg.predicted for eg in examples]))
         return logits.cpu(), self._gold(examples, others)
+
+    def _can_be_learned(self, example: Example, ignored: Container[str]) -> bool:
+        try:
+            self._gold([example], ignored)
+        except ValueError:
+            return False
+        return True
 
     def fit(self, evidence: list[tuple[torch.Tensor, Floats]]) -> dict[str, Any]:
         """See `Head.fit`. RETURNS (dict): `temperature`, and `thresholds` by label where classes do not exclude each other."""

@@ -32,14 +32,14 @@ def calibrate(nlp: Language, corpus: Corpus) -> Language:
     if not heads:
         return nlp
     evidence: dict[str, list[Any]] = {name: [] for name in heads}
-    # Documents of like length need least time together.
-    examples = sorted(corpus(nlp), key=lambda eg: len(eg.predicted))
+    # Copies, since a reader may give the same ones again. Documents of like length need least time together.
+    examples = sorted((Example(eg.predicted.copy(), eg.reference) for eg in corpus(nlp)), key=lambda eg: len(eg.predicted))
     for batch in minibatch(examples, nlp.batch_size):
         for name, pipe in nlp.pipeline:
             if name in heads:
                 evidence[name].append(heads[name].evidence(batch))
-            else:
-                _run(pipe, batch)
+            # Heads as well: a later component may read what they predict.
+            _run(pipe, batch)
         for eg in batch:
             # With it go the vectors of its tokens, which of a whole corpus are many.
             eg.predicted = nlp.make_doc("")
