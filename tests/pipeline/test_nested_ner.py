@@ -178,6 +178,11 @@ def test_calibration(learned):
     assert after["spans_sc_brier"] < before["spans_sc_brier"]
 
 
+def test_calibration_with_nothing_says_so(learned):
+    with pytest.warns(UserWarning, match="W301"):
+        assert calibrate(learned, lambda nlp: []).get_pipe(NER).temperature == 1.0
+
+
 def test_calibration_leaves_out_what_can_never_be_predicted(learned):
     examples = [
         *examples_of(learned),

@@ -113,4 +113,5 @@ def token_weights(model: Model, docs: list[Doc]) -> list[Floats2d]:
     rows, lengths = (xp2torch(model.ops.asarray(x), device=shim.device) for x in (packed.dataXd, packed.lengths))
     with torch.inference_mode():
         weights = shim.module.token_weights(rows, lengths.long()).float().cpu().numpy()
-    return numpy.split(weights, numpy.cumsum([len(doc) for doc in docs])[:-1])
+    # Copies, since a view would keep the weights of the whole batch for as long as one of its documents lives.
+    return [part.copy() for part in numpy.split(weights, numpy.cumsum([len(doc) for doc in docs])[:-1])]

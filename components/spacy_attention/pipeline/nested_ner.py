@@ -127,7 +127,8 @@ class NestedNer(Head):
     def fit(self, evidence: list[tuple[Tensor, Tensor]]) -> dict[str, Any]:
         """See `Head.fit`. RETURNS (dict): `temperature`, and the `threshold` with the highest F1."""
         known = [(logits.double()[~gold.isnan()], gold.double()[~gold.isnan()]) for logits, gold in evidence]
-        logits, gold = (torch.cat([torch.zeros(0, dtype=torch.float64), *parts]) for parts in zip(*known, strict=True))
+        nothing = torch.zeros(0, dtype=torch.float64)
+        logits, gold = (torch.cat(parts) for parts in zip((nothing, nothing), *known, strict=True))
         if not len(gold):
             return {}
         temperature = fit_temperature(lambda t: binary_loss(logits[:, None] / t, gold[:, None]))
