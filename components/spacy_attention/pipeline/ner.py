@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 import numpy
 import torch
 from spacy.language import Language
-from spacy.tokens import Doc, Span, SpanGroup
+from spacy.tokens import Doc, Span
 from spacy.training import Example
-from spacy.vocab import Vocab
 from thinc.api import Config, Model, torch2xp, xp2torch
 from thinc.types import Floats2d
 from torch import Tensor
@@ -19,11 +18,11 @@ from ..nn import tags
 from ..nn.calibration import fit_temperature
 from ..nn.crf import NEVER, negative_log_likelihood
 from ..types import EntityPrediction
-from .checks import check_flat, check_share
+from .checks import check_flat
+from .entity_head import EntityHead
 from .gold_tags import gold_tags, is_annotated, whitespace_bounds
-from .head import Head
 from .nested_ner import NestedNer
-from .span_groups import candidate_group, make_group
+from .span_groups import make_group
 from .tag_chain import TagChain
 
 DEFAULT_CONFIG = Config().from_str("""
@@ -85,7 +84,7 @@ def make_attention_ner(
     return kind(nlp.vocab, model, name=name, scorer=scorer, min_confidence=min_confidence, spans_key=spans_key)
 
 
-class TagScores(NamedTuple):
+class ChainEvidence(NamedTuple):
     """Scores of a batch, on the host.
 
     emissions (Tensor): (tokens, tags). transitions (Tensor): (labels + 1, labels + 1). lengths (Tensor): (documents,).
@@ -103,7 +102,7 @@ class TagScores(NamedTuple):
         return negative_log_likelihood(emissions, self.lengths, self.transitions / temperature, allowed)
 
 
-class AttentionNer(Head):
+class AttentionNer(EntityHead):
     """Entities without overlap, as the most probable sequence of BILUO tags under a conditional random field.
 
     Each entity in `doc.ents` has `span._.confidence`, the probability in [0, 1] that the model gives to exactly this labelled
@@ -112,35 +111,13 @@ class AttentionNer(Head):
 
     what_is_missing = "no text of the training data has an entity"
 
-    def __init__(
-        self,
-        vocab: Vocab,
-        model: Model,
-        *,
-        name: str,
-        scorer: Callable | None,
-        min_confidence: float = 0.0,
-        spans_key: str = "sc",
-        **cfg: Any,
-    ):
-        check_share("min_confidence", min_confidence, name)
-        super().__init__(
-            vocab, model, name=name, scorer=scorer, **{**cfg, "min_confidence": min_confidence, "spans_key": spans_key}
-        )
-
     def predict(self, docs: Iterable[Doc]) -> list[list[EntityPrediction]]:
         """docs (Iterable[Doc]): any. RETURNS (list): per document its entities in text order."""
         return self._tag_chain(list(docs)).entities(min_confidence=self.cfg["min_confidence"])
 
-    def candidates(self, doc: Doc, k: int = 10) -> SpanGroup:
-        """The most probable spans of a document, whether or not they became entities: for a person to review.
-
-        doc (Doc): from the pipeline, so that it has token vectors. It stays as it is.
-        k (int): how many, at least 1. Spans that the model gives less than `LEAST_CANDIDATE` are left out.
-        RETURNS (SpanGroup): by descending probability; the probabilities in `attrs["scores"]`. They may overlap.
-        RAISES (ValueError): E310 for a k below 1; E204 for a document without token vectors.
-        """
-        return candidate_group(doc, k, lambda least: self._tag_chain([doc]).candidates(0, least=least), name=self.name)
+    def by_probability(self, doc: Doc, least: float) -> Iterable[EntityPrediction]:
+        """See `EntityHead.by_probability`."""
+        return self._tag_chain([doc]).candidates(0, least=least)
 
     def _tag_chain(self, docs: list[Doc]) -> TagChain:
         emissions, transitions = (torch.as_tensor(x) / self.temperature for x in _to_numpy(self.model.predict(docs)))
@@ -186,14 +163,16 @@ class AttentionNer(Head):
         loss.backward()
         return float(loss.detach()), (torch2xp(emissions.grad), torch2xp(transitions.grad))
 
-    def evidence(self, examples: list[Example]) -> tuple[TagScores, Tensor]:
+    def evidence(self, examples: list[Example]) -> tuple[ChainEvidence, Tensor]:
         """See `Head.evidence`. RETURNS (tuple): scores of the tags; (tokens, tags) bool, which of them the annotation allows."""
         examples = [eg for eg in examples if self._can_be_learned(eg)]
         docs = [eg.predicted for eg in examples]
         emissions, transitions = (torch.as_tensor(x) for x in _to_numpy(self.model.predict(docs)))
         allowed = torch.as_tensor(self._all_allowed(examples))
         ruled_out = torch.as_tensor(whitespace_bounds(docs, len(self.labels))) & ~allowed
-        return TagScores(emissions, transitions, torch.tensor([len(doc) for doc in docs], dtype=torch.int64), ruled_out), allowed
+        return ChainEvidence(
+            emissions, transitions, torch.tensor([len(doc) for doc in docs], dtype=torch.int64), ruled_out
+        ), allowed
 
     def _can_be_learned(self, example: Example) -> bool:
         try:
@@ -202,7 +181,7 @@ class AttentionNer(Head):
             return False
         return True
 
-    def fit(self, evidence: list[tuple[TagScores, Tensor]]) -> dict[str, Any]:
+    def fit(self, evidence: list[tuple[ChainEvidence, Tensor]]) -> dict[str, Any]:
         """See `Head.fit`. RETURNS (dict): `temperature`."""
         if not any((~allowed).any() for _, allowed in evidence):
             return {}

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy
 import torch
-from spacy.tokens import Doc, Span, SpanGroup
+from spacy.tokens import Doc, Span
 from spacy.training import Example
-from spacy.vocab import Vocab
-from thinc.api import Model, torch2xp, xp2torch
+from thinc.api import torch2xp, xp2torch
 from thinc.types import Floats2d
 from torch import Tensor
 
@@ -18,41 +17,22 @@ from ..nn.calibration import best_threshold, fit_temperature
 from ..nn.losses import binary_loss
 from ..nn.span_scorer import all_spans
 from ..types import EntityPrediction
-from .checks import check_share
-from .head import Head
-from .span_groups import candidate_group, make_group
+from .entity_head import EntityHead
+from .span_groups import make_group
 
 THRESHOLD = 0.5
 
 
-class NestedNer(Head):
+class NestedNer(EntityHead):
     """Every span up to a length is an entity or not, whatever the others are.
 
-    vocab (Vocab): of the pipeline.
-    model (Model): `spacy-attention.NerHead.v1`.
-    name (str): of the component.
-    scorer (Callable | None): from a registered scorer.
-    min_confidence (float): probability in [0, 1] that every entity must have; one half or the threshold of the calibration at least.
-    spans_key (str): where the gold is, in `doc.spans`.
-    cfg: what a pipeline was saved with.
+    Its `min_confidence` counts from one half, or from the threshold of the calibration, on.
     """
 
-    def __init__(
-        self,
-        vocab: Vocab,
-        model: Model,
-        *,
-        name: str,
-        scorer: Callable | None,
-        min_confidence: float = 0.0,
-        spans_key: str = "sc",
-        **cfg: Any,
-    ):
-        check_share("min_confidence", min_confidence, name)
-        super().__init__(
-            vocab, model, name=name, scorer=scorer, **{**cfg, "min_confidence": min_confidence, "spans_key": spans_key}
-        )
-        self.what_is_missing = f"no text of the training data has a span in doc.spans['{spans_key}']"
+    @property
+    def what_is_missing(self) -> str:  # type: ignore[override]
+        """What the error about missing labels says of the training data."""
+        return f"no text of the training data has a span in doc.spans['{self._key}']"
 
     def initialize(self, get_examples: Callable[[], Iterable[Example]], **kwargs: Any) -> None:
         """As `Head.initialize`; the longest gold span is the longest that will ever be predicted."""
@@ -74,13 +54,9 @@ class NestedNer(Head):
         """docs (Iterable[Doc]): any. RETURNS (list): per document its entities by start and length."""
         return self._at_least(list(docs), max(self.cfg.get("threshold", THRESHOLD), self.cfg["min_confidence"]))
 
-    def candidates(self, doc: Doc, k: int = 10) -> SpanGroup:
-        """As of `AttentionNer`. doc (Doc): from the pipeline. k (int): how many. RETURNS (SpanGroup): RAISES (ValueError): E310."""
-
-        def spans_from(least: float) -> list[EntityPrediction]:
-            return sorted(self._at_least([doc], least)[0], key=lambda e: -e.confidence)
-
-        return candidate_group(doc, k, spans_from, name=self.name)
+    def by_probability(self, doc: Doc, least: float) -> list[EntityPrediction]:
+        """See `EntityHead.by_probability`."""
+        return sorted(self._at_least([doc], least)[0], key=lambda e: -e.confidence)
 
     def set_annotations(self, docs: Sequence[Doc], scores: list[list[EntityPrediction]]) -> None:
         """docs (Sequence[Doc]): get `doc.spans[name]` with `attrs["scores"]`. scores (list): from `predict`."""
