@@ -378,3 +378,17 @@ def test_shared_components_have_no_labels(trained, name):
     assert name not in trained.pipe_labels or trained.pipe_labels[name] == []
     with pytest.raises(NotImplementedError):
         trained.get_pipe(name).add_label("X")
+
+
+@pytest.mark.parametrize("head", [TEXTCAT, NER])
+def test_settings_come_back_from_disk_to_the_last_bit(make_nlp, tmp_path, head):
+    """spaCy's reader of JSON makes 0.30000000000000004 of 0.3."""
+    nlp = make_nlp([BACKBONE, head])
+    helpers.initialize(nlp)
+    settings = {"temperature": 3.66457, "threshold": 0.3, "thresholds": {"refund": 0.07}}
+    nlp.get_pipe(head).cfg.update(settings)
+    nlp.to_disk(tmp_path / "model")
+    assert spacy.load(tmp_path / "model").get_pipe(head).cfg == nlp.get_pipe(head).cfg
+    kept = nlp.get_pipe(head).cfg.copy()
+    nlp.get_pipe(head).from_disk(tmp_path / "model" / head, exclude=["cfg", "vocab"])
+    assert nlp.get_pipe(head).cfg == kept

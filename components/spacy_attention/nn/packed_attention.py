@@ -14,6 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 from .float32_attention import learns_in_bfloat16, without_autocast
+from .short_attention import LONGEST, ShortAttention
 
 
 class Block(NamedTuple):
@@ -46,6 +47,7 @@ class PackedAttention(TorchFunctionMode):
         self.blocks = blocks
         self.mask = mask
         self._biases: list[Tensor | None] = []
+        self._short = all(block.length <= LONGEST for block in blocks)
         sizes = [block.cells for block in blocks]
         self._sizes = [*sizes, len(mask) - sum(sizes)]
 
@@ -59,6 +61,8 @@ class PackedAttention(TorchFunctionMode):
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, **options: Any) -> Tensor:
         """query, key, value (Tensor): (1, heads, cells, width). RETURNS (Tensor): (1, heads, cells, width)."""
+        if self._short and query.requires_grad and query.device.type == "cpu" and not any(options.values()):
+            return self._attend_short(query, key, value)
         if learns_in_bfloat16(query) and query.dtype is torch.bfloat16:
             # The row as a whole: casts of each block alone, and of its gradients, take as long as the attention itself.
             with without_autocast():
@@ -74,6 +78,16 @@ class PackedAttention(TorchFunctionMode):
             outputs.append(output.transpose(1, 2).flatten(0, 1))
         outputs.append(query.new_zeros(self._sizes[-1], *outputs[0].shape[1:]))
         return torch.cat(outputs).transpose(0, 1)[None]
+
+    def _attend_short(self, *inputs: Tensor) -> Tensor:
+        """What `_attend` gives, in an update on a CPU and without dropout."""
+        if not self._biases:
+            self._biases = self._make_biases(torch.float32)
+        with without_autocast():
+            output = ShortAttention.apply(
+                *(x[0].transpose(0, 1) for x in inputs), [block[:2] for block in self.blocks], self._biases
+            )
+        return output.transpose(0, 1)[None]
 
     def _make_biases(self, dtype: torch.dtype) -> list[Tensor | None]:
         """Per block what is added to its scores, (windows, 1, length, length), very low at padding; None where there is none."""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from .packed_attention import Block, PackedAttention
+from .short_attention import LONGEST
 
 # Models in which nothing but attention looks at more than one piece, and which can be told the positions.
 PACKABLE = frozenset({"albert", "bert", "camembert", "roberta", "xlm-roberta"})
@@ -35,11 +36,17 @@ class WindowedTransformer(nn.Module):
         n_rows = sum(len(target) for *_, target, _ in passes)
         rows = passes[0][0].new_empty(n_rows, self.transformer.config.hidden_size, dtype=torch.float32)
         for ids, mask, positions, source, target, blocks in passes:
-            alone = len(blocks) == 1 and blocks[0].cells == len(ids)
-            hidden = self._read_padded(ids, mask, blocks[0]) if alone else self._read_packed(ids, mask, positions, blocks)
+            packed = self._is_packed(ids, blocks)
+            hidden = self._read_packed(ids, mask, positions, blocks) if packed else self._read_padded(ids, mask, blocks[0])
             # Written in place: of a long document no second copy is ever held.
             rows.index_copy_(0, target, hidden.flatten(0, 1).index_select(0, source).float())
         return rows
+
+    def _is_packed(self, ids: Tensor, blocks: list[Block]) -> bool:
+        if len(blocks) > 1 or blocks[0].cells < len(ids):
+            return True
+        # A block alone need not be, but an update of short windows is faster that way.
+        return self.training and ids.device.type == "cpu" and blocks[0].length <= LONGEST and can_pack(self.transformer)
 
     def _read_padded(self, ids: Tensor, mask: Tensor, block: Block) -> Tensor:
         return self._read(input_ids=ids.view(block[:2]), attention_mask=mask.view(block[:2]))

@@ -1,8 +1,10 @@
 """What the two heads have in common: labels, the update, and the life of the model."""
 
+import json
 import warnings
 from collections.abc import Callable, Iterable
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from spacy.language import Language
@@ -166,6 +168,15 @@ class Head(TrainablePipe):
     def get_loss(self, examples: Iterable[Example], scores: Any) -> tuple[float, Any]:
         """As `loss_and_gradient`: examples (Iterable): the batch; scores: of the model. RETURNS (tuple): loss and gradient."""
         return self.loss_and_gradient(list(examples), scores)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "Head":
+        """As `TrainablePipe.from_disk`. path (str | Path): folder. exclude (Iterable[str]): parts that stay. RETURNS (Head): this one."""
+        exclude = tuple(exclude)
+        super().from_disk(path, exclude=exclude)
+        if "cfg" not in exclude:
+            # The reader in spaCy gets the last bit of some numbers wrong, 0.3 among them.
+            self.cfg.update(json.loads((Path(path) / "cfg").read_text(encoding="utf8")))
+        return self
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """examples (Iterable[Example]): with predictions. RETURNS (dict): what the scorer gives, or nothing without one."""
