@@ -1,8 +1,10 @@
 import csv
+import re
 
 import pytest
 
 from spacy_attention.convert.csv_table import looks_like_csv, read_csv
+from spacy_attention.convert.run import convert_files
 
 
 def texts(path):
@@ -10,7 +12,7 @@ def texts(path):
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-@pytest.mark.parametrize("header", [("text", "label"), ("Intent", "SENTENCE"), ("Message", "class")])
+@pytest.mark.parametrize("header", [("text", "label"), ("Intent", "SENTENCE"), ("Message", "class"), ("text", "category")])
 def test_delimiters_and_headers(write_file, delimiter, header):
     fields = ["a b", "x"] if header[0].lower() in ("text", "message") else ["x", "a b"]
     path = write_file("a.csv", delimiter.join(header) + "\n" + delimiter.join(fields) + "\n")
@@ -92,3 +94,16 @@ def test_format_is_told_by_the_header():
     assert not looks_like_csv("text of a letter, with a label\n")
     assert not looks_like_csv("")
     assert not looks_like_csv("a\rb\nc")
+
+
+@pytest.mark.corpora
+@pytest.mark.parametrize(("name", "rows"), [("train", 10_003), ("test", 3_080)])
+def test_banking77(data_folder, tmp_path, load_docs, name, rows):
+    path = data_folder / "banking77" / f"{name}.csv"
+    result = convert_files([path], tmp_path / "a.spacy", progress=False)
+    assert list(result.formats.values()) == ["csv"]
+    assert (result.docs, len(result.labels), result.spans_in, dict(result.problems)) == (rows, 77, 0, {})
+    # Independent of the reader: quotes, commas and line ends apart, the file is header, texts and classes in order.
+    content = path.read_text(encoding="utf-8").removeprefix("text,category")
+    rest = "".join(doc.text + max(doc.cats, key=doc.cats.get) for doc in load_docs(tmp_path / "a.spacy"))
+    assert re.sub(r'[",\s]', "", rest) == re.sub(r'[",\s]', "", content)

@@ -295,6 +295,7 @@ def test_no_input_and_other_suffix_are_refused(tmp_path):
         ("rasa", RASA),
         ("jsonl", '{"text": "a"}\n'),
         ("csv", "text,label\na,b\n"),
+        ("columns", "text\tO\nlabel\tB-X\n"),
     ],
 )
 def test_each_format_is_told_from_the_others(write_file, name, content):

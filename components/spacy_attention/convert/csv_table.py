@@ -12,7 +12,7 @@ from .json_text import unexpected
 from .types import Items, Problem, Record
 
 TEXT_COLUMNS = ("text", "sentence", "message")
-LABEL_COLUMNS = ("label", "intent", "class")
+LABEL_COLUMNS = ("label", "intent", "class", "category")
 DELIMITERS = (",", ";", "\t")
 DESCRIPTION = (
     f"a table with a header, a column {' | '.join(TEXT_COLUMNS)} and a column {' | '.join(LABEL_COLUMNS)}, "

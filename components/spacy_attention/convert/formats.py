@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import Errors
-from . import csv_table, jsonl, rasa_yaml, snips_json
+from . import columns, csv_table, jsonl, rasa_yaml, snips_json
 from .encoding import read_head
 from .types import Items
 
@@ -30,6 +30,7 @@ FORMATS: dict[str, Format] = {
     "rasa": Format(rasa_yaml.read_rasa, rasa_yaml.looks_like_rasa, rasa_yaml.DESCRIPTION),
     "jsonl": Format(jsonl.read_jsonl, jsonl.looks_like_jsonl, jsonl.DESCRIPTION),
     "csv": Format(csv_table.read_csv, csv_table.looks_like_csv, csv_table.DESCRIPTION),
+    "columns": Format(columns.read_columns, columns.looks_like_columns, columns.DESCRIPTION),
 }
 
 
