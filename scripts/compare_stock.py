@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,14 +85,15 @@ def run_side(side: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def write_stock_config(path: Path, weights: str, *, steps: int) -> None:
-    """Write spaCy's own GPU config for `ner` and `textcat`, changed only in checkpoint and training plan.
+def write_stock_config(path: Path, weights: str, *, steps: int, heads: Sequence[str] = ("ner", "textcat")) -> None:
+    """Write spaCy's own GPU config, changed only in checkpoint and training plan.
 
     path (Path): The file to write.
     weights (str): Folder of the checkpoint.
     steps (int): Number of updates.
+    heads (Sequence[str]): Stock components.
     """
-    config = init_config(lang="en", pipeline=["ner", "textcat"], optimize="efficiency", gpu=True)
+    config = init_config(lang="en", pipeline=list(heads), optimize="efficiency", gpu=True)
     config["components"]["transformer"]["model"]["name"] = weights
     training = config["training"]
     training["batcher"] = {"@batchers": "spacy.batch_by_sequence.v1", "size": BATCH_DOCS, "get_length": None}

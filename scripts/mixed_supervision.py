@@ -10,22 +10,19 @@ number of passes over its texts, and goes on when it was interrupted. Needs `pro
 import argparse
 import random
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from results import make_cell
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 from stamp import make_stamp
-from thinc.api import Config
-from trainings import is_finished, run_training
+from trainings import CLASSIFIER, RECOGNIZER, is_finished, run_training, score, without_head
 
-from spacy_attention.evaluation.predict import load_examples, load_pipeline, predict
-from spacy_attention.evaluation.report import make_report, write_json
+from spacy_attention.evaluation.report import write_json
 
 SEEDS = (0, 1, 2)
 BATCH_DOCS = 32
 MEASURES = {"Intent accuracy": "cats_acc", "Slot F1": "ents_f", "Whole utterance": "utterance_acc"}
-CLASSIFIER, RECOGNIZER = "attention_textcat", "attention_ner"
 
 
 class Setting(NamedTuple):
@@ -116,7 +113,7 @@ def train(name: str, seed: int, docs: int, args: argparse.Namespace) -> None:
     setting = SETTINGS[name]
     steps = args.max_steps or args.epochs * -(-docs // BATCH_DOCS)
     config = args.output / f"{name}.cfg"
-    make_config(args.config, setting.without).to_disk(config)
+    without_head(args.config, setting.without).to_disk(config)
     options = {
         "paths.train": args.output / f"{setting.data}.spacy",
         "paths.dev": args.data / "dev.spacy",
@@ -125,21 +122,6 @@ def train(name: str, seed: int, docs: int, args: argparse.Namespace) -> None:
         "system.seed": seed,
     }
     run_training(config, args.output / f"{name}-{seed}", options)
-
-
-def make_config(path: Path, without: str | None) -> Config:
-    """Take a head out of a config.
-
-    path (Path): of the config. without (str | None): name of the head.
-    RETURNS (Config): with scores for what is left.
-    """
-    config = Config().from_disk(path, interpolate=False)
-    if without is not None:
-        del config["components"][without]
-        config["nlp"]["pipeline"] = [name for name in config["nlp"]["pipeline"] if name != without]
-        left = "ents_f" if without == CLASSIFIER else "cats_micro_f"
-        config["training"]["score_weights"] = {left: 1.0}
-    return config
 
 
 def make_rows(args: argparse.Namespace) -> list[list[str]]:
@@ -157,12 +139,6 @@ def make_rows(args: argparse.Namespace) -> list[list[str]]:
             measured = MEASURED[setting.without]
             rows.append([title, *(make_cell([x[key] for x in scores]) if key in measured else "" for key in MEASURES.values())])
     return rows
-
-
-def score(model: Path, test: Path) -> dict[str, Any]:
-    """model (Path): a pipeline. test (Path): gold documents. RETURNS (dict): its scores, as of `evaluate`."""
-    nlp = load_pipeline(str(model))
-    return make_report(nlp, predict(nlp, load_examples(nlp, test), progress=True))["scores"]
 
 
 def _parse_args() -> argparse.Namespace:

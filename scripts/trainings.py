@@ -7,6 +7,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from thinc.api import Config
+
+from spacy_attention.evaluation.predict import load_examples, load_pipeline, predict
+from spacy_attention.evaluation.report import make_report
+
+CLASSIFIER, RECOGNIZER = "attention_textcat", "attention_ner"
+
+
+def without_head(path: Path, head: str | None) -> Config:
+    """Take a head out of a config.
+
+    path (Path): of the config. head (str | None): CLASSIFIER or RECOGNIZER; None leaves both.
+    RETURNS (Config): with scores for what is left.
+    """
+    config = Config().from_disk(path, interpolate=False)
+    if head is not None:
+        del config["components"][head]
+        config["nlp"]["pipeline"] = [name for name in config["nlp"]["pipeline"] if name != head]
+        config["training"]["score_weights"] = {"ents_f" if head == CLASSIFIER else "cats_micro_f": 1.0}
+    return config
+
 
 def run_training(config: Path | str, folder: Path, options: Mapping[str, Any]) -> None:
     """Run `attention train` in a process of its own. One that was interrupted goes on, one that has ended is not done again.
@@ -21,6 +42,12 @@ def run_training(config: Path | str, folder: Path, options: Mapping[str, Any]) -
         command.append("--resume")
     print(" ".join(command[1:]), flush=True)
     subprocess.run(command, check=True)
+
+
+def score(model: Path, test: Path) -> dict[str, Any]:
+    """model (Path): a pipeline. test (Path): gold documents. RETURNS (dict): its scores, as of `evaluate`."""
+    nlp = load_pipeline(str(model))
+    return make_report(nlp, predict(nlp, load_examples(nlp, test), progress=True))["scores"]
 
 
 def is_finished(folder: Path) -> bool:

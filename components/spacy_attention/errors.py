@@ -122,7 +122,8 @@ class Errors(metaclass=_WithCodes):
     E206 = "Encoder argument '{field}' must be at least {least}, but found {found}. Change it in the encoder's model block."
     E207 = (
         "A component with `pooling = cls` reads from '{name}', which has no row for the document itself. Expected an attention_backbone "
-        'upstream: write `upstream = "attention_backbone"` in the [model.tok2vec] block of that component, or choose another pooling.'
+        "whose checkpoint puts a special piece before the text, which GPT-2 and T5 do not: name it in `upstream` of the block "
+        "[model.tok2vec] of that component, or choose another pooling."
     )
 
     # 3xx heads
@@ -150,7 +151,8 @@ class Errors(metaclass=_WithCodes):
     )
     E308 = (
         "Gold entities of a text overlap in doc.spans['{key}'] for component '{name}': {first} and {second}. It learns from doc.ents, "
-        "where entities cannot overlap. Text: {text}. Set `nested = true` to learn both, or keep one of the two and set doc.ents."
+        "where entities cannot overlap. Text: {text}. Set `nested = true` to learn both, for which all gold must be in that group; or keep "
+        "one of the two and set doc.ents."
     )
     E309 = (
         "Setting '{field}' of component '{name}' must be a probability in [0, 1], but found {found}. Change it in the block "
@@ -191,7 +193,11 @@ class Errors(metaclass=_WithCodes):
     )
     E319 = (
         "A gold span has {found} tokens, but component '{name}' was initialized with {longest} tokens in its longest: '{span}'. Text: "
-        "{text}. Initialize again with training data that has a span of this length, or take it out."
+        "{text}. Take it out, or build the component anew with `max_length` in [initialize.components.{name}] or such a span in its data."
+    )
+    E320 = (
+        "Component '{name}' cannot be initialized with max_length = {found}. Expected {expected}. Change it in the block "
+        "[initialize.components.{name}], or build the component anew."
     )
 
     # 4xx data conversion
@@ -331,6 +337,15 @@ class Warnings(metaclass=_WithCodes):
     W301 = (
         "The corpus for calibration has no annotation for component '{name}', so its probabilities stay as they are. Give "
         "spacy-attention.calibrate.v1 a corpus with annotation, or take it out of [training.before_to_disk]."
+    )
+
+    W302 = (
+        "Component '{other}' writes doc.cats beside '{name}', but not which of its classes it predicts: `utterance_acc` and `cats_acc` "
+        "take those of '{name}' alone. Use an attention_textcat in its place, or other scores."
+    )
+    W303 = (
+        "Component '{name}': the gold span '{span}' ({label}) cuts a token of the pipeline, so it teaches nothing, and neither do the "
+        "spans that overlap it. Text: {text}. Correct its bounds, or the tokenizer; said once."
     )
 
     # 6xx training

@@ -27,6 +27,16 @@ class ParameterKey(NamedTuple):
     below_top: int
 
 
+class SpanGroups(NamedTuple):
+    """Keys in `doc.spans` of what belongs together.
+
+    gold (str): of annotation. predicted (str): of predictions.
+    """
+
+    gold: str
+    predicted: str
+
+
 class EntityPrediction(NamedTuple):
     """One predicted entity: tokens `start` to `end` (exclusive), a label, and its probability in [0, 1]."""
 

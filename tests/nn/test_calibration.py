@@ -35,15 +35,15 @@ def test_temperature_is_found_again(temperature):
     torch.manual_seed(0)
     logits = 2 * torch.randn(20_000, 4, dtype=torch.float64)
     target = torch.multinomial(logits.softmax(-1), 1)[:, 0]
-    found = fit_temperature(lambda t: cross_entropy(temperature * logits / t, target, reduction="sum"))
+    found = fit_temperature(lambda t: [cross_entropy(temperature * logits / t, target, reduction="sum")])
     assert found == pytest.approx(temperature, rel=0.05)
 
 
 def test_temperature_has_limits():
     logits = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
-    assert fit_temperature(lambda t: cross_entropy(logits / t, torch.tensor([0]))) == pytest.approx(COLDEST, rel=1e-3)
-    assert fit_temperature(lambda t: cross_entropy(logits / t, torch.tensor([1]))) == pytest.approx(1 / COLDEST, rel=1e-3)
-    assert fit_temperature(lambda t: 0.0 * t) == 1.0
+    assert fit_temperature(lambda t: [cross_entropy(logits / t, torch.tensor([0]))]) == pytest.approx(COLDEST, rel=1e-3)
+    assert fit_temperature(lambda t: [cross_entropy(logits / t, torch.tensor([1]))]) == pytest.approx(1 / COLDEST, rel=1e-3)
+    assert fit_temperature(lambda t: [0.0 * t]) == 1.0
 
 
 def test_threshold_by_hand():
@@ -84,7 +84,7 @@ def test_what_is_no_number_is_not_judged():
     assert expected_calibration_error(nothing, right.astype(float)) is None
     assert brier_score(nothing, right.astype(float)) is None
     assert best_threshold(nothing, right) is None
-    assert fit_temperature(lambda t: t * math.nan) == 1.0
+    assert fit_temperature(lambda t: [t * math.nan]) == 1.0
 
 
 def test_threshold_between_two_that_are_very_close():

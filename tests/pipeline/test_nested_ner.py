@@ -1,11 +1,15 @@
 """Entities that nest and overlap."""
 
+import warnings
+
 import pytest
 import spacy
 import torch
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
+from spacy_attention.evaluation.predict import predict
+from spacy_attention.evaluation.report import make_report
 from spacy_attention.training.calibrate import calibrate
 
 from .. import helpers
@@ -79,7 +83,7 @@ def test_probability_is_the_sigmoid_of_its_score_and_candidates_are_sorted(learn
     group = ner.candidates(doc, k=4)
     expected = probabilities.flatten().topk(4).values.tolist()
     assert group.attrs["scores"] == pytest.approx(expected, abs=1e-6)
-    assert len(ner.candidates(doc, k=10_000)) <= probabilities.numel()
+    assert len(ner.candidates(doc, k=10_000)) == int((probabilities >= 1e-6).sum())
     with pytest.raises(ValueError, match="E310"):
         ner.candidates(doc, k=0)
 
@@ -184,11 +188,13 @@ def test_calibration_with_nothing_says_so(learned):
 
 
 def test_calibration_leaves_out_what_can_never_be_predicted(learned):
-    examples = [
-        *examples_of(learned),
-        *examples_of(learned, [("a cat", [(2, 5, "ANIMAL")]), ("a b c d e f", [(0, 11, "PLACE")])]),
-    ]
-    assert calibrate(learned, lambda nlp: examples).get_pipe(NER).temperature > 0.0
+    texts = ("a cat", [(2, 5, "ANIMAL")]), ("a b c d e f", [(0, 11, "PLACE")])
+    found, expected = (
+        calibrate(learned, lambda nlp, more=more: [*examples_of(learned), *examples_of(learned, more)]).get_pipe(NER)
+        for more in (texts, [(text, []) for text, _ in texts])
+    )
+    assert found.temperature == expected.temperature != 1.0
+    assert found.cfg["threshold"] == expected.cfg["threshold"]
 
 
 def test_scores_by_hand(learned):
@@ -217,3 +223,47 @@ def test_bad_gold(tiny_checkpoint):
     assert nlp.get_pipe(NER).labels == ("GROUP", "PERSON", "PLACE")
     with pytest.raises(ValueError, match="E309"):
         build(tiny_checkpoint, min_confidence=2.0)
+
+
+def test_gold_that_cuts_a_token_is_unknown_and_said(tiny_checkpoint):
+    nlp, _ = build(tiny_checkpoint)
+    ner = nlp.get_pipe(NER)
+    reference = Doc(nlp.vocab, words=["New", "York", "Ci", "ty", "Hall"], spaces=[True, True, False, True, False])
+    reference.spans["sc"] = [spacy.tokens.Span(reference, 0, 3, "PLACE"), spacy.tokens.Span(reference, 0, 2, "PERSON")]
+    eg = Example(nlp.make_doc(reference.text), reference)
+    with pytest.warns(UserWarning, match="W303.*'New York Ci'"):
+        gold = ner._gold([eg], refuse=True)
+    start, end, _ = ner._spans([eg.predicted])
+    place, person = gold[:, ner.labels.index("PLACE")], gold[:, ner.labels.index("PERSON")]
+    assert torch.equal(place.isnan(), start < 3)  # all that overlap "New York City"
+    assert not place[start >= 3].any()
+    assert torch.equal(person, ((start == 0) & (end == 2)).float())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ner._gold([eg], refuse=True)
+
+
+def test_max_length_can_be_set(tiny_checkpoint):
+    nlp = spacy.blank("en")
+    helpers.add_backbone(nlp, tiny_checkpoint)
+    helpers.add_head(nlp, NER, nested=True)
+    ner = nlp.get_pipe(NER)
+    for wrong in (0, -1):
+        with pytest.raises(ValueError, match="E320.*at least 1"):
+            ner.initialize(lambda: examples_of(nlp), nlp=nlp, max_length=wrong)
+    nlp.config["initialize"]["components"] = {NER: {"max_length": 7}}
+    helpers.initialize(nlp, examples_of(nlp))
+    assert ner.cfg["max_length"] == 7
+    helpers.accumulate(nlp, examples_of(nlp, [("one two three four five six", [(0, 27, "PLACE")])]))
+    with pytest.raises(ValueError, match="E320.*Expected 7"):
+        ner.initialize(lambda: examples_of(nlp), nlp=nlp, max_length=8)
+
+
+def test_whole_utterances_and_the_report_know_nested_spans(learned):
+    examples = examples_of(learned)
+    examples[0].reference.spans["sc"] = []
+    scored = learned.evaluate(helpers.fresh(learned, examples))
+    assert scored["utterance_acc"] == pytest.approx(4 / 5)
+    report = make_report(learned, predict(learned, examples, progress=False))
+    assert report["scores"]["utterance_acc"] == pytest.approx(4 / 5)
+    assert report["per_label"]["spans"]["PLACE"] == {"tp": 3, "fp": 1, "fn": 0, "p": 0.75, "r": 1.0, "f": pytest.approx(6 / 7)}

@@ -12,9 +12,9 @@ from ..helpers import BACKBONE, LABELS, LISTENER, NER, TEXTCAT
 TEXTS = ["Ann Lee wants her money back", "", "thanks", " \n ", "My order 4711 never arrived " * 20]
 
 
-def classifier(checkpoint, *, examples=None, encoder=False, **config):
+def classifier(checkpoint, *, examples=None, encoder=False, window=256, **config):
     nlp = spacy.blank("en")
-    helpers.add_backbone(nlp, checkpoint)
+    helpers.add_backbone(nlp, checkpoint, window=window, stride=window - 32)
     if encoder:
         helpers.add_encoder(nlp)
     helpers.add_head(nlp, TEXTCAT, **config)
@@ -240,3 +240,57 @@ def test_smoothed_labels_are_less_sure(tiny_checkpoint):
         return max(max(nlp(eg.text).cats.values()) for eg in helpers.make_examples(nlp))
 
     assert surest(0.0) > 0.95 > surest(0.3)
+
+
+def test_labels_of_other_classifiers_that_no_text_of_the_sample_has(tiny_checkpoint, tmp_path):
+    """As in training from a stream, and in training that goes on."""
+    labels = {"topic": ["late", "broken"], "tone": ["angry", "calm", "sad"]}
+    nlp, _ = two_classifiers(tiny_checkpoint, labels)
+    nlp.to_disk(tmp_path / "model")
+    for pipeline in (nlp, spacy.load(tmp_path / "model")):
+        pipeline.resume_training()
+        losses = pipeline.update(with_cats(pipeline, [{"sad": 1.0, "late": 1.0}]))
+        assert losses["topic"] > 0.0
+        assert losses["tone"] > 0.0
+        with pytest.raises(ValueError, match="E303"):
+            pipeline.update(with_cats(pipeline, [{"typo": 1.0}]))
+
+
+def test_a_classifier_that_comes_later(tiny_checkpoint):
+    nlp = classifier(tiny_checkpoint, name="topic", examples=with_cats(spacy.blank("en"), [{"late": 1.0, "broken": 0.0}]))
+    examples = with_cats(nlp, [{"late": 1.0, "broken": 0.0, "angry": 1.0, "calm": 0.0}])
+    later = helpers.add_head(nlp, TEXTCAT, name="tone") or nlp.get_pipe("tone")
+    later.initialize(lambda: examples, nlp=nlp, labels=["angry", "calm"])
+    losses = nlp.update(examples)
+    assert losses["topic"] > 0.0
+    assert losses["tone"] > 0.0
+
+
+def test_scores_of_each_of_several_classifiers(tiny_checkpoint):
+    nlp, examples = two_classifiers(tiny_checkpoint, {"topic": ["late", "broken"], "tone": ["angry", "calm"]})
+    scores = nlp.evaluate(examples)
+    predicted = [Example(nlp(eg.text), eg.reference) for eg in examples]
+    for name, own in {"topic": {"late", "broken"}, "tone": {"angry", "calm"}}.items():
+        assert set(scores[f"{name}_cats_f_per_type"]) == own
+        right = [predicted[0].predicted._.classes[name] == [x for x in own if examples[0].reference.cats[x]]]
+        right += [(predicted[1].predicted._.classes[name][0] in examples[1].reference.cats)]
+        assert scores[f"{name}_cats_micro_r"] == sum(right) / 2
+    alone = classifier(tiny_checkpoint)
+    assert not any(key.startswith(TEXTCAT) for key in alone.evaluate(helpers.make_examples(alone)))
+
+
+def test_a_stock_classifier_beside_ours_is_pointed_out(tiny_checkpoint):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("textcat_multilabel", name="stock")
+    helpers.add_backbone(nlp, tiny_checkpoint)
+    helpers.add_head(nlp, TEXTCAT, name="ours")
+    nlp.config["initialize"]["components"] = {"ours": {"labels": ["a", "b"]}, "stock": {"labels": ["c"]}}
+    with pytest.warns(UserWarning, match="W302.*stock"):
+        helpers.initialize(nlp, with_cats(nlp, [{"a": 1.0, "b": 0.0, "c": 1.0}, {"b": 1.0}]))
+    assert set(nlp("some text").cats) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("family", ["gpt2", "t5"])
+def test_cls_needs_a_piece_before_the_text(family_folder, family):
+    with pytest.raises(ValueError, match="E207.*GPT-2"):
+        classifier(family_folder(family), pooling="cls", window=64)

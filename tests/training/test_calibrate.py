@@ -124,7 +124,10 @@ def test_what_can_never_be_predicted_is_left_out(nlp):
     strange = Example.from_dict(nlp.make_doc("a cat"), {"entities": [(2, 5, "ANIMAL")], "cats": {"pets": 1.0, "refund": 0.0}})
     expected, found = calibrate(nlp, dev), calibrate(nlp, lambda nlp: [*dev(nlp), strange])
     assert found.get_pipe(NER).temperature == pytest.approx(expected.get_pipe(NER).temperature, rel=1e-3)
-    assert found.get_pipe(TEXTCAT).temperature > 0.0
+    # That it is no refund is known, though, and counts.
+    refund = Example.from_dict(nlp.make_doc("a cat"), {"cats": {"refund": 0.0}})
+    counted = calibrate(nlp, lambda nlp: [*dev(nlp), refund]).get_pipe(TEXTCAT).temperature
+    assert found.get_pipe(TEXTCAT).temperature == pytest.approx(counted, rel=1e-3)
     # Alone in a batch, and cats that no update would take.
     nlp.batch_size = 1
     strange.reference.cats = {"refund": 0.7, "thanks": 0.3}
@@ -191,3 +194,10 @@ def test_several_callbacks_in_order():
     block = {"before": {"@callbacks": "spacy-attention.in_order.v1", "*": {}}}
     nlp = spacy.blank("en")
     assert registry.resolve(block)["before"](nlp) is nlp
+
+
+def test_frozen_heads_stay_as_they_are(nlp):
+    nlp.config["training"] = {"frozen_components": [NER]}
+    calibrated = calibrate(nlp, dev)
+    assert calibrated.get_pipe(NER) is nlp.get_pipe(NER)
+    assert calibrated.get_pipe(TEXTCAT).temperature != 1.0

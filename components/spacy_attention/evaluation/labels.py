@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 from spacy.training import Example
 
-from .utterance import compared_entities, gold_classes, has_entities_annotated, predicted_classes
+from ..types import SpanGroups
+from .utterance import compared_entities, compared_spans, gold_classes, has_entities_annotated, predicted_classes
 
 # "tp", "fp", "fn": counts; "p", "r", "f": shares in [0, 1], None where nothing was predicted or is gold.
 LabelScores = dict[str, float | int | None]
@@ -37,6 +38,18 @@ def entity_scores(examples: Iterable[Example]) -> dict[str, LabelScores]:
     tagged = [({(s, s[2]) for s in gold}, {(s, s[2]) for s in guess}) for gold, guess in pairs]
     labels = {label for gold, guess in tagged for _, label in gold | guess}
     return _scores(tagged, labels)
+
+
+def span_scores(examples: Iterable[Example], groups: Iterable[SpanGroups]) -> dict[str, LabelScores]:
+    """Count right, spurious and missed spans that can nest, by exact bounds and label.
+
+    examples (Iterable[Example]): Predictions beside gold; documents without a gold group do not count.
+    groups (Iterable[SpanGroups]): Of the components.
+    RETURNS (dict[str, LabelScores]): Label -> scores, sorted by label.
+    """
+    examples, groups = list(examples), list(groups)
+    pairs = [compared_spans(eg, keys) for keys in groups for eg in examples if keys.gold in eg.reference.spans]
+    return _scores(pairs, {span[2] for gold, guess in pairs for span in gold | guess})
 
 
 def _scores(pairs: list[tuple[set, set]], labels: set[str]) -> dict[str, LabelScores]:

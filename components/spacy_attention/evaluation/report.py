@@ -11,7 +11,7 @@ from spacy.language import Language
 from spacy.scorer import Scorer
 from wasabi import Printer
 
-from .labels import LabelScores, class_scores, entity_scores
+from .labels import LabelScores, class_scores, entity_scores, span_scores
 from .predict import Predictions
 from .utterance import class_accuracy, is_exclusive, utterance_accuracy
 
@@ -41,13 +41,16 @@ def make_report(nlp: Language, predictions: Predictions) -> dict[str, Any]:
     words = sum(len(eg.predicted) for eg in examples)
     scores = plain(Scorer(nlp).score(examples))
     scores["cats_acc"] = class_accuracy(examples, exclusive=exclusive)
-    scores.setdefault("utterance_acc", utterance_accuracy(examples, exclusive=exclusive))
+    groups = [pipe.span_groups for _, pipe in nlp.pipeline if hasattr(pipe, "span_groups")]
+    if groups or "utterance_acc" not in scores:
+        scores["utterance_acc"] = utterance_accuracy(examples, exclusive=exclusive, groups=groups)
     scores["speed"] = words / seconds
     return {
         "scores": scores,
         "per_label": {
             "cats": class_scores(examples, exclusive=exclusive),
             "ents": entity_scores(examples),
+            "spans": span_scores(examples, groups),
         },
         "speed": {
             "words_per_second": words / seconds,
@@ -106,9 +109,10 @@ def print_report(report: dict[str, Any], msg: Printer) -> None:
     """
     scores = report["scores"]
     rows = {t.format_map(scores): _percent(scores[key]) for key, t in _HEADLINES.items() if key in scores}
+    rows |= {f"Spans '{key[6:-2]}' F": _percent(scores[key]) for key in scores if key.startswith("spans_") and key.endswith("_f")}
     rows["Words per second"] = f"{report['speed']['words_per_second']:,.0f}"
     msg.table(rows, title="Scores")
-    for title, key in (("Classes", "cats"), ("Entities", "ents")):
+    for title, key in (("Classes", "cats"), ("Entities", "ents"), ("Entities that can nest", "spans")):
         if report["per_label"][key]:
             _print_labels(report["per_label"][key], title, msg)
 

@@ -11,7 +11,7 @@ from spacy.training import Example
 
 from ..nn.calibration import brier_score, expected_calibration_error
 from .labels import entity_scores
-from .utterance import CharSpan, compared_entities, has_entities_annotated
+from .utterance import CharSpan, char_spans, compared_entities, has_entities_annotated
 
 
 def make_ner_scorer() -> Callable[..., dict[str, Any]]:
@@ -57,7 +57,7 @@ def score_nested(examples: Sequence[Example], *, spans_key: str, group: str) -> 
     scores: dict[str, PRFScore] = defaultdict(PRFScore)
     judged: list[tuple[float, bool]] = []
     for eg in annotated:
-        gold, found = set(_char_spans(eg.reference, spans_key)), _confident_spans(eg.predicted, group)
+        gold, found = char_spans(eg.reference, spans_key), _confident_spans(eg.predicted, group)
         for label in {span[2] for span in (*gold, *found)}:
             scores[label].score_set(*({span for span in spans if span[2] == label} for spans in (found, gold)))
         judged += [(confidence, span in gold) for span, confidence in found.items() if confidence is not None]
@@ -73,14 +73,9 @@ def score_nested(examples: Sequence[Example], *, spans_key: str, group: str) -> 
     }
 
 
-def _char_spans(doc: Doc, key: str) -> list[CharSpan]:
-    """Bounds and label of each span of a group."""
-    return [(span.start_char, span.end_char, span.label_) for span in doc.spans[key]] if key in doc.spans else []
-
-
 def _confident_spans(doc: Doc, key: str) -> dict[CharSpan, float | None]:
     """Bounds and label of each span of a group, and its confidence where the group has one for each."""
-    spans = _char_spans(doc, key)
+    spans = [(span.start_char, span.end_char, span.label_) for span in doc.spans.get(key, ())]
     scores = doc.spans[key].attrs.get("scores", ()) if spans else ()
     return dict(zip(spans, map(float, scores) if len(scores) == len(spans) else [None] * len(spans), strict=True))
 

@@ -1,10 +1,12 @@
 """Whole-utterance accuracy: the share of documents whose classes and entities are all right."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from spacy.tokens import Doc
 from spacy.training import Example
+
+from ..types import SpanGroups
 
 # From this score on a class of a multilabel classifier counts as predicted.
 THRESHOLD = 0.5
@@ -26,9 +28,15 @@ def make_utterance_scorer(base: ScorerFunction, exclusive: bool = True) -> Score
 
     def score(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         examples = list(examples)
-        return {**base(examples, **kwargs), "utterance_acc": utterance_accuracy(examples, exclusive=exclusive)}
+        groups = nested_groups(**kwargs)
+        return {**base(examples, **kwargs), "utterance_acc": utterance_accuracy(examples, exclusive=exclusive, groups=groups)}
 
     return score
+
+
+def nested_groups(spans_key: str | None = None, group: str | None = None, **kwargs: Any) -> list[SpanGroups]:
+    """See `score_ents` for the arguments. RETURNS (list): where the spans of a component are whose entities can nest, if it is one."""
+    return [SpanGroups(spans_key, group)] if spans_key is not None and group is not None else []
 
 
 def is_exclusive(docs: Iterable[Doc]) -> bool:
@@ -91,6 +99,16 @@ def compared_entities(eg: Example) -> tuple[set[CharSpan], set[CharSpan]]:
     return gold, guess
 
 
+def compared_spans(eg: Example, groups: SpanGroups) -> tuple[set[CharSpan], set[CharSpan]]:
+    """Collect spans that can nest. eg (Example): annotated. groups (SpanGroups): keys. RETURNS (tuple): gold and predicted spans."""
+    return char_spans(eg.reference, groups.gold), char_spans(eg.predicted, groups.predicted)
+
+
+def char_spans(doc: Doc, key: str) -> set[CharSpan]:
+    """doc (Doc): any. key (str): of `doc.spans`. RETURNS (set[CharSpan]): of its spans; empty where there is no such group."""
+    return {(span.start_char, span.end_char, span.label_) for span in doc.spans[key]} if key in doc.spans else set()
+
+
 def class_accuracy(examples: Iterable[Example], *, exclusive: bool) -> float | None:
     """Compute the share of documents whose set of classes is right.
 
@@ -102,26 +120,32 @@ def class_accuracy(examples: Iterable[Example], *, exclusive: bool) -> float | N
     return sum(right) / len(right) if right else None
 
 
-def utterance_accuracy(examples: Iterable[Example], *, exclusive: bool) -> float | None:
+def utterance_accuracy(examples: Iterable[Example], *, exclusive: bool, groups: Sequence[SpanGroups] = ()) -> float | None:
     """Compute the share of documents with all classes and all entities right.
 
     What the gold does not annotate is not compared; a document without any annotation is not counted.
 
     examples (Iterable[Example]): Predictions beside gold.
     exclusive (bool): See `predicted_classes`.
+    groups (Sequence[SpanGroups]): Of components whose entities can nest.
     RETURNS (float | None): A share in [0, 1]; None without a counted document.
     """
-    right = [_is_right(eg, exclusive=exclusive) for eg in examples if eg.reference.cats or has_entities_annotated(eg.reference)]
+    judged = [list(_judge(eg, exclusive, groups)) for eg in examples]
+    right = [all(parts) for parts in judged if parts]
     return sum(right) / len(right) if right else None
 
 
-def _is_right(eg: Example, *, exclusive: bool) -> bool:
-    if eg.reference.cats and not _has_right_classes(eg, exclusive=exclusive):
-        return False
-    if not has_entities_annotated(eg.reference):
-        return True
-    gold, guess = compared_entities(eg)
-    return gold == guess
+def _judge(eg: Example, exclusive: bool, groups: Sequence[SpanGroups]) -> Iterator[bool]:
+    """Whether each annotated part of a document is right."""
+    if eg.reference.cats:
+        yield _has_right_classes(eg, exclusive=exclusive)
+    if has_entities_annotated(eg.reference):
+        gold, guess = compared_entities(eg)
+        yield gold == guess
+    for keys in groups:
+        if keys.gold in eg.reference.spans:
+            gold, guess = compared_spans(eg, keys)
+            yield gold == guess
 
 
 def _has_right_classes(eg: Example, *, exclusive: bool) -> bool:

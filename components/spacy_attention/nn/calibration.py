@@ -1,6 +1,7 @@
 """How well probabilities agree with what happens, and the temperature that makes them agree better."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 
 import numpy
 import torch
@@ -47,10 +48,11 @@ def _can_be_judged(probabilities: Floats) -> bool:
     return bool(len(probabilities)) and bool(numpy.isfinite(probabilities).all())
 
 
-def fit_temperature(loss: Callable[[Tensor], Tensor]) -> float:
+def fit_temperature(losses: Callable[[Tensor], Iterable[Tensor]]) -> float:
     """Find the temperature with the least loss (Guo et al. 2017, section 4.2).
 
-    loss (Callable): from a temperature, a scalar by which scores are to be divided, to a differentiable loss over the dev corpus.
+    losses (Callable): from a temperature, a scalar by which scores are to be divided, to differentiable losses that add up to that over
+        the dev corpus; one by one, so that only one needs memory for its gradient.
     RETURNS (float): in [`COLDEST`, 1 / `COLDEST`]; 1 where the loss does not depend on it, or is no number.
     """
     log_temperature = torch.zeros((), dtype=torch.float64, requires_grad=True)
@@ -61,12 +63,19 @@ def fit_temperature(loss: Callable[[Tensor], Tensor]) -> float:
         optimizer.zero_grad()
         # Outside of the limits the loss goes on as a straight line that leads back.
         inside = log_temperature.clamp(-limit, limit)
-        total = loss(inside.exp()) + 1e3 * (log_temperature - inside).abs()
-        total.backward()
-        return float(total.detach())
+        beyond = 1e3 * (log_temperature - inside).abs()
+        temperature = inside.detach().exp().requires_grad_()
+        total = beyond.item()
+        for loss in losses(temperature):
+            loss.backward()
+            total += loss.item()
+        slope = 0.0 if temperature.grad is None else temperature.grad
+        (beyond + slope * inside.exp()).backward()
+        return total
 
-    if not loss(log_temperature.exp()).isfinite():
-        return 1.0
+    with torch.no_grad():
+        if not math.isfinite(sum(loss.item() for loss in losses(log_temperature.exp()))):
+            return 1.0
     optimizer.step(closure)
     return _round(float(log_temperature.detach().clamp(-limit, limit).exp()))
 

@@ -20,6 +20,7 @@ from ..errors import Errors
 from ..layers.backbone import BackboneBatch, own_copy
 from ..layers.grouping import group_documents
 from ..layers.listener import get_link
+from ..layers.pieces import special_ids
 from ..layers.report import make_reports
 from ..layers.token_vectors import pool_batch, pool_pieces
 from .fork_guard import guard_forks
@@ -80,8 +81,6 @@ class AttentionBackbone(SharedComponent, Transformer):
     max_batch_items (int): see `make_attention_backbone`.
     """
 
-    has_document_row = True
-
     def __init__(
         self,
         vocab,
@@ -95,6 +94,12 @@ class AttentionBackbone(SharedComponent, Transformer):
             raise ValueError(Errors.E107.format(found=getattr(model, "name", type(model).__name__)))
         super().__init__(vocab, model, set_extra_annotations, name=name, max_batch_items=max_batch_items)
         guard_forks()
+
+    @property
+    def has_document_row(self) -> bool:  # type: ignore[override]
+        """Whether the checkpoint puts a special piece before each text, whose state can stand for all of it."""
+        shim = self.model.shims[0]
+        return not shim.ready or bool(special_ids(shim.tokenizer).before)
 
     def find_listeners(self, component: Any) -> None:
         """Bind the listeners of a later component, stock transformer listeners included. component (Pipe): any."""

@@ -185,7 +185,7 @@ class AttentionNer(EntityHead):
         """See `Head.fit`. RETURNS (dict): `temperature`."""
         if not any((~allowed).any() for _, allowed in evidence):
             return {}
-        return {"temperature": fit_temperature(lambda t: torch.stack([x.loss(t, allowed) for x, allowed in evidence]).sum())}
+        return {"temperature": fit_temperature(lambda t: (x.loss(t, allowed) for x, allowed in evidence))}
 
     def _all_allowed(self, examples: list[Example]) -> numpy.ndarray:
         n_tags = tags.n_tags(len(self.labels))

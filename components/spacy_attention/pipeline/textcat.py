@@ -1,6 +1,7 @@
 """`attention_textcat`: a probability for each class of a document."""
 
-from collections.abc import Callable, Container, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -13,7 +14,7 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, torch2xp, xp2torch
 from thinc.types import Floats2d
 
-from ..errors import Errors
+from ..errors import Errors, Warnings
 from ..models.head import create_head, token_weights
 from ..nn.calibration import best_threshold, fit_temperature
 from ..nn.losses import binary_loss, exclusive_loss
@@ -131,16 +132,27 @@ class AttentionTextcat(Head):
         RAISES (ValueError): E316 for labels that another classifier has as well, E315 for weights of unknown labels.
         """
         super().initialize(get_examples, nlp=nlp, labels=labels)
-        others = _other_classifiers(nlp, self.name)
-        for name, other in others.items():
-            if isinstance(other, AttentionTextcat) and (shared := sorted(set(other.labels) & set(self.labels))):
-                raise ValueError(Errors.E316.format(name=self.name, other=name, labels=shared))
-        if others and labels is not None:
-            self.cfg["other_labels"] = sorted({x for eg in get_examples() for x in self.labels_of(eg)} - set(self.labels))
-        gold = (self._gold(part) for part in minibatch(get_examples(), COUNTED))
+        self._meet(_other_classifiers(nlp, self.name), get_examples)
+        gold = (self._gold(part, _Everything()) for part in minibatch(get_examples(), COUNTED))
         self.cfg["weights"] = class_weights(
             self.cfg["class_weights"], gold, self.labels, name=self.name, exclusive=self.cfg["exclusive"]
         )
+
+    def _meet(self, others: Mapping[str, Any], get_examples: Callable[[], Iterable[Example]]) -> None:
+        """Learn which labels are of other classifiers, and have those of ours learn which are of this one."""
+        own, known = set(self.labels), set(self.cfg.get("other_labels", ()))
+        for name, other in others.items():
+            if not isinstance(other, AttentionTextcat):
+                warnings.warn(Warnings.W302.format(name=self.name, other=name), stacklevel=4)
+                # Its labels may not be there yet.
+                known.update(x for eg in get_examples() for x in self.labels_of(eg))
+                continue
+            if shared := sorted(set(other.labels) & own):
+                raise ValueError(Errors.E316.format(name=self.name, other=name, labels=shared))
+            known.update(other.labels)
+            other.cfg["other_labels"] = sorted({*other.cfg.get("other_labels", ()), *own})
+        if others:
+            self.cfg["other_labels"] = sorted(known - own)
 
     def predict(self, docs: Iterable[Doc]) -> Floats2d:
         """docs (Iterable[Doc]): any. RETURNS (Floats2d): (documents, labels) float32 probabilities."""
@@ -198,14 +210,13 @@ class AttentionTextcat(Head):
 
     def evidence(self, examples: list[Example]) -> tuple[torch.Tensor, Floats]:
         """See `Head.evidence`. RETURNS (tuple): (examples, labels) logits, and gold as of `gold_cats`."""
-        others = {label for eg in examples for label in self.labels_of(eg)} - set(self.labels)
-        examples = [eg for eg in examples if self._can_be_learned(eg, others)]
+        examples = [eg for eg in examples if self._can_be_learned(eg)]
         logits = xp2torch(self.model.predict([eg.predicted for eg in examples]))
-        return logits.cpu(), self._gold(examples, others)
+        return logits.cpu(), self._gold(examples, _Everything())
 
-    def _can_be_learned(self, example: Example, ignored: Container[str]) -> bool:
+    def _can_be_learned(self, example: Example) -> bool:
         try:
-            self._gold([example], ignored)
+            self._gold([example], _Everything())
         except ValueError:
             return False
         return True
@@ -217,7 +228,7 @@ class AttentionTextcat(Head):
         if gold.isnan().all():
             return {}
         loss = exclusive_loss if self.cfg["exclusive"] else binary_loss
-        temperature = fit_temperature(lambda t: loss(logits / t, gold))
+        temperature = fit_temperature(lambda t: [loss(logits / t, gold)])
         if self.cfg["exclusive"]:
             return {"temperature": temperature}
         probabilities = (logits / temperature).sigmoid().numpy()
@@ -228,9 +239,24 @@ class AttentionTextcat(Head):
         return {"temperature": temperature, "thresholds": {label: x for label, x in found.items() if x is not None}}
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
-        """examples (Iterable[Example]): with predictions. RETURNS (dict): what the scorer gives, or nothing without one."""
+        """Score the classes.
+
+        examples (Iterable[Example]): with predictions.
+        RETURNS (dict): what the scorer gives, or nothing without one; beside another classifier, whose scores have the same names, once
+            more with the name of the component and `_` before each.
+        """
         given = {"threshold": self.cfg["threshold"], "thresholds": self.cfg.get("thresholds", {})}
-        return super().score(examples, multi_label=not self.cfg["exclusive"], **{**given, **kwargs})
+        scores = super().score(examples, multi_label=not self.cfg["exclusive"], **{**given, **kwargs})
+        if "other_labels" not in self.cfg:
+            return scores
+        return {**scores, **{f"{self.name}_{key}": value for key, value in scores.items()}}
+
+
+class _Everything:
+    """Holds whatever one asks for."""
+
+    def __contains__(self, label: object) -> bool:
+        return True
 
 
 def _other_classifiers(nlp: Language | None, name: str) -> dict[str, Any]:

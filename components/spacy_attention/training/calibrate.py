@@ -22,13 +22,14 @@ def create_calibrate(corpus: Corpus) -> Callable[[Language], Language]:
 
 
 def calibrate(nlp: Language, corpus: Corpus) -> Language:
-    """Fit temperatures and thresholds of all heads, in one pass over the corpus.
+    """Fit temperatures and thresholds of all heads that are not among `frozen_components`, in one pass over the corpus.
 
     nlp (Language): in training; it stays as it is.
     corpus (Callable): gives examples from a pipeline.
     RETURNS (Language): shares all with `nlp` but its heads, which share the weights.
     """
-    heads: dict[str, Any] = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, Calibratable)}
+    frozen = nlp.config.get("training", {}).get("frozen_components") or ()
+    heads: dict[str, Any] = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, Calibratable) and name not in frozen}
     if not heads:
         return nlp
     evidence: dict[str, list[Any]] = {name: [] for name in heads}
