@@ -19,6 +19,7 @@ from compare_stock import write_stock_config
 from results import make_cell
 from spacy.tokens import DocBin
 from stamp import make_stamp
+from thinc.api import Config
 from trainings import CLASSIFIER, RECOGNIZER, is_finished, read_json, run_training, score, without_head
 
 from spacy_attention.checkpoints import DEFAULT_CHECKPOINT, find_checkpoint
@@ -120,6 +121,7 @@ def train(name: str, side: str, seed: int, args: argparse.Namespace) -> None:
     if side == "stock":
         weights = args.checkpoint or find_checkpoint(DEFAULT_CHECKPOINT)
         write_stock_config(config, weights, steps=steps, heads=["ner" if finds_entities else "textcat"])
+        choose_by("ents_f" if finds_entities else "cats_micro_f", config)
     else:
         without_head(args.config, CLASSIFIER if finds_entities else RECOGNIZER).to_disk(config)
     options = {
@@ -130,6 +132,13 @@ def train(name: str, side: str, seed: int, args: argparse.Namespace) -> None:
         "system.seed": seed,
     }
     run_training(config, args.output / f"{name}-{side}-{seed}", options)
+
+
+def choose_by(score: str, config: Path) -> None:
+    """score (str): by which the best model is chosen, as on our side. config (Path): of training, changed."""
+    changed = Config().from_disk(config, interpolate=False)
+    changed["training"]["score_weights"] = {score: 1.0}
+    changed.to_disk(config)
 
 
 def make_row(side: str, output: Path) -> list[str]:

@@ -41,22 +41,52 @@ def test_values_and_gradients_are_those_of_each_window_alone(dtype, tolerance):
         assert not row.grad[-4:].any()
 
 
+def test_gradients_are_those_of_finite_differences():
+    rows = [x.detach().double().requires_grad_() for x in random_rows()]
+    bias = torch.tensor([0.0, 0.5, 0.0, -1.0, -1e9], dtype=torch.float64).expand(2, 1, 5, 5)
+    assert torch.autograd.gradcheck(lambda *x: ShortAttention.apply(*x, SHAPES, [bias, None, None]), rows)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """How often the products were asked for."""
+    made = []
+    apply = ShortAttention.apply
+    monkeypatch.setattr(ShortAttention, "apply", lambda *args: made.append(args) or apply(*args))
+    return made
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
 @pytest.mark.parametrize("length", [LONGEST, LONGEST + 1])
-def test_an_update_is_the_same_on_both_sides_of_the_limit(length):
+def test_an_update_is_the_same_on_both_sides_of_the_limit(calls, length, dtype, tolerance):
     blocks, mask = [Block(2, length, True), Block(1, 3, False)], torch.ones(2 * length + 3, dtype=torch.int64)
     mask[length - 2 : length] = 0
-    rows = [x.detach().transpose(0, 1)[None].requires_grad_() for x in random_rows(len(mask))]
+    rows = [x.detach().transpose(0, 1)[None].requires_grad_() for x in random_rows(len(mask), dtype)]
+    exact = [x.detach().float() for x in rows]
     wanted = mask.bool()
-    with PackedAttention(blocks, mask):
+    with PackedAttention(blocks, mask), torch.autocast("cpu", torch.bfloat16, enabled=dtype is torch.bfloat16):
         found = scaled_dot_product_attention(*rows)
-        with torch.no_grad():  # a prediction goes the fused way
-            torch.testing.assert_close(found.detach(), scaled_dot_product_attention(*rows), atol=1e-6, rtol=1e-5)
+    assert len(calls) == (length <= LONGEST)
+    assert found.dtype is dtype
     # Padding asks as well, and its answers would teach the keys; nobody reads them.
-    found[:, :, wanted].square().sum().backward()
+    found[:, :, wanted].float().square().sum().backward()
     for start, n in ((0, length - 2), (length, length), (2 * length, 3)):
-        part = [x.detach()[:, :, start : start + n].requires_grad_() for x in rows]
+        part = [x[:, :, start : start + n].requires_grad_() for x in exact]
         expected = scaled_dot_product_attention(*part)
-        expected.square().sum().backward()
-        torch.testing.assert_close(found[:, :, start : start + n], expected, atol=1e-6, rtol=1e-5)
-        for x, y in zip(rows, part, strict=True):
-            torch.testing.assert_close(x.grad[:, :, start : start + n], y.grad, atol=1e-5, rtol=1e-4)
+        slopes = torch.autograd.grad(expected.square().sum(), part)
+        torch.testing.assert_close(found[:, :, start : start + n].float(), expected, atol=tolerance, rtol=tolerance)
+        for x, slope in zip(rows, slopes, strict=True):
+            torch.testing.assert_close(x.grad[:, :, start : start + n].float(), slope, atol=5 * tolerance, rtol=5 * tolerance)
+
+
+def test_what_does_not_learn_goes_the_fused_way(calls):
+    mask = torch.ones(6, dtype=torch.int64)
+    rows = [x.detach().transpose(0, 1)[None].requires_grad_() for x in random_rows(6)]
+    with PackedAttention([Block(2, 3, False)], mask):
+        with torch.no_grad():
+            scaled_dot_product_attention(*rows)
+        scaled_dot_product_attention(*(x.detach() for x in rows))
+        scaled_dot_product_attention(*rows, dropout_p=0.1)
+        assert not calls
+        scaled_dot_product_attention(*rows)
+    assert len(calls) == 1

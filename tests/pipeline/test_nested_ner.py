@@ -262,8 +262,44 @@ def test_max_length_can_be_set(tiny_checkpoint):
 def test_whole_utterances_and_the_report_know_nested_spans(learned):
     examples = examples_of(learned)
     examples[0].reference.spans["sc"] = []
+    # Entities without overlap, which nothing here predicts.
+    examples[1].reference.set_ents([examples[1].reference[0:2]])
     scored = learned.evaluate(helpers.fresh(learned, examples))
     assert scored["utterance_acc"] == pytest.approx(4 / 5)
     report = make_report(learned, predict(learned, examples, progress=False))
     assert report["scores"]["utterance_acc"] == pytest.approx(4 / 5)
     assert report["per_label"]["spans"]["PLACE"] == {"tp": 3, "fp": 1, "fn": 0, "p": 0.75, "r": 1.0, "f": pytest.approx(6 / 7)}
+
+
+def test_a_flat_recognizer_beside_a_nested_one_is_judged_too(tiny_checkpoint):
+    nlp = spacy.blank("en")
+    helpers.add_backbone(nlp, tiny_checkpoint)
+    helpers.add_head(nlp, NER, name="nested", nested=True)
+    helpers.add_head(nlp, NER, name="flat")
+    examples = examples_of(nlp)
+    for eg in examples:
+        eg.reference.set_ents([spacy.tokens.Span(eg.reference, 0, 1, "FIRST")])
+    helpers.initialize(nlp, examples)
+    nlp.get_pipe("flat").cfg["min_confidence"] = nlp.get_pipe("nested").cfg["min_confidence"] = 1.0
+    unknown = Example(nlp.make_doc("it rained"), nlp.make_doc("it rained"))
+    unknown.reference.spans["sc"] = []
+    # Nothing is predicted: right where only nested spans are annotated, and there are none.
+    report = make_report(nlp, predict(nlp, [*examples, unknown], progress=False))
+    assert report["scores"]["utterance_acc"] == pytest.approx(1 / 6)
+    unknown.reference.set_ents([], default="outside")
+    assert make_report(nlp, predict(nlp, [unknown], progress=False))["scores"]["utterance_acc"] == 1.0
+
+
+def test_a_cut_span_with_an_unknown_label_is_an_error(tiny_checkpoint):
+    nlp, _ = build(tiny_checkpoint)
+    reference = Doc(nlp.vocab, words=["Pa", "ris", "won"], spaces=[False, True, False])
+    reference.spans["sc"] = [spacy.tokens.Span(reference, 0, 1, "PLCE")]
+    with pytest.warns(UserWarning, match="W303"), pytest.raises(ValueError, match="E303.*PLCE"):
+        nlp.get_pipe(NER)._gold([Example(nlp.make_doc(reference.text), reference)], refuse=True)
+
+
+def test_candidates_of_a_model_gone_wrong(learned):
+    module = learned.get_pipe(NER).model.get_ref("layer").shims[0].module
+    with torch.no_grad():
+        module.output.bias.fill_(torch.nan)
+    assert not learned.get_pipe(NER).candidates(learned("Paris won"), k=5)

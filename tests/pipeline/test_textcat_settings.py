@@ -284,10 +284,12 @@ def test_a_stock_classifier_beside_ours_is_pointed_out(tiny_checkpoint):
     nlp.add_pipe("textcat_multilabel", name="stock")
     helpers.add_backbone(nlp, tiny_checkpoint)
     helpers.add_head(nlp, TEXTCAT, name="ours")
-    nlp.config["initialize"]["components"] = {"ours": {"labels": ["a", "b"]}, "stock": {"labels": ["c"]}}
+    nlp.config["initialize"]["components"] = {"ours": {"labels": ["a", "b"]}, "stock": {"labels": ["c", "d"]}}
     with pytest.warns(UserWarning, match="W302.*stock"):
         helpers.initialize(nlp, with_cats(nlp, [{"a": 1.0, "b": 0.0, "c": 1.0}, {"b": 1.0}]))
-    assert set(nlp("some text").cats) == {"a", "b", "c"}
+    assert set(nlp("some text").cats) == {"a", "b", "c", "d"}
+    # Also the one that no text has.
+    assert nlp.get_pipe("ours").cfg["other_labels"] == ["c", "d"]
 
 
 @pytest.mark.parametrize("family", ["gpt2", "t5"])

@@ -83,6 +83,7 @@ def test_the_stock_side_has_one_stock_head(script, run_here, data, config, tmp_p
     assert written["nlp"]["pipeline"] == ["transformer", head]
     assert written["components"]["transformer"]["model"]["name"] == "some/weights"
     assert written["training"]["batcher"]["size"] == script.BATCH_DOCS
+    assert written["training"]["score_weights"] == {"ents_f" if head == "ner" else "cats_micro_f": 1.0}
     assert folder == tmp_path / "heads" / f"{corpus}-stock-1"
     # One batch an epoch.
     assert options["training.max_steps"] == script.EPOCHS

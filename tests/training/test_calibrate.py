@@ -9,7 +9,7 @@ from spacy.training.initialize import init_nlp
 from spacy.training.loop import train
 from spacy.util import load_config, registry
 
-from spacy_attention.training.calibrate import calibrate
+from spacy_attention.training.calibrate import calibrate, create_calibrate
 from spacy_attention.training.in_order import create_in_order
 
 from .. import helpers
@@ -197,7 +197,8 @@ def test_several_callbacks_in_order():
 
 
 def test_frozen_heads_stay_as_they_are(nlp):
-    nlp.config["training"] = {"frozen_components": [NER]}
-    calibrated = calibrate(nlp, dev)
+    nlp.config["training"] = {"frozen_components": "${vars.frozen}"}
+    nlp.config["vars"] = {"frozen": [NER]}
+    calibrated = create_calibrate(dev)(nlp)
     assert calibrated.get_pipe(NER) is nlp.get_pipe(NER)
     assert calibrated.get_pipe(TEXTCAT).temperature != 1.0

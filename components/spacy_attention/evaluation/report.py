@@ -41,16 +41,17 @@ def make_report(nlp: Language, predictions: Predictions) -> dict[str, Any]:
     words = sum(len(eg.predicted) for eg in examples)
     scores = plain(Scorer(nlp).score(examples))
     scores["cats_acc"] = class_accuracy(examples, exclusive=exclusive)
-    groups = [pipe.span_groups for _, pipe in nlp.pipeline if hasattr(pipe, "span_groups")]
+    groups = {name: pipe.span_groups for name, pipe in nlp.pipeline if hasattr(pipe, "span_groups")}
     if groups or "utterance_acc" not in scores:
-        scores["utterance_acc"] = utterance_accuracy(examples, exclusive=exclusive, groups=groups)
+        ents = not groups or any("doc.ents" in nlp.get_pipe_meta(name).assigns for name in nlp.pipe_names if name not in groups)
+        scores["utterance_acc"] = utterance_accuracy(examples, exclusive=exclusive, groups=list(groups.values()), ents=ents)
     scores["speed"] = words / seconds
     return {
         "scores": scores,
         "per_label": {
             "cats": class_scores(examples, exclusive=exclusive),
             "ents": entity_scores(examples),
-            "spans": span_scores(examples, groups),
+            "spans": span_scores(examples, groups.values()),
         },
         "speed": {
             "words_per_second": words / seconds,

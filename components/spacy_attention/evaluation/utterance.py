@@ -29,7 +29,8 @@ def make_utterance_scorer(base: ScorerFunction, exclusive: bool = True) -> Score
     def score(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         examples = list(examples)
         groups = nested_groups(**kwargs)
-        return {**base(examples, **kwargs), "utterance_acc": utterance_accuracy(examples, exclusive=exclusive, groups=groups)}
+        right = utterance_accuracy(examples, exclusive=exclusive, groups=groups, ents=not groups)
+        return {**base(examples, **kwargs), "utterance_acc": right}
 
     return score
 
@@ -120,7 +121,9 @@ def class_accuracy(examples: Iterable[Example], *, exclusive: bool) -> float | N
     return sum(right) / len(right) if right else None
 
 
-def utterance_accuracy(examples: Iterable[Example], *, exclusive: bool, groups: Sequence[SpanGroups] = ()) -> float | None:
+def utterance_accuracy(
+    examples: Iterable[Example], *, exclusive: bool, groups: Sequence[SpanGroups] = (), ents: bool = True
+) -> float | None:
     """Compute the share of documents with all classes and all entities right.
 
     What the gold does not annotate is not compared; a document without any annotation is not counted.
@@ -128,18 +131,19 @@ def utterance_accuracy(examples: Iterable[Example], *, exclusive: bool, groups: 
     examples (Iterable[Example]): Predictions beside gold.
     exclusive (bool): See `predicted_classes`.
     groups (Sequence[SpanGroups]): Of components whose entities can nest.
+    ents (bool): Whether any component predicts `doc.ents`, which those do not.
     RETURNS (float | None): A share in [0, 1]; None without a counted document.
     """
-    judged = [list(_judge(eg, exclusive, groups)) for eg in examples]
+    judged = [list(_judge(eg, exclusive, groups, ents)) for eg in examples]
     right = [all(parts) for parts in judged if parts]
     return sum(right) / len(right) if right else None
 
 
-def _judge(eg: Example, exclusive: bool, groups: Sequence[SpanGroups]) -> Iterator[bool]:
+def _judge(eg: Example, exclusive: bool, groups: Sequence[SpanGroups], ents: bool) -> Iterator[bool]:
     """Whether each annotated part of a document is right."""
     if eg.reference.cats:
         yield _has_right_classes(eg, exclusive=exclusive)
-    if has_entities_annotated(eg.reference):
+    if ents and has_entities_annotated(eg.reference):
         gold, guess = compared_entities(eg)
         yield gold == guess
     for keys in groups:

@@ -14,7 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 from .float32_attention import learns_in_bfloat16, without_autocast
-from .short_attention import LONGEST, ShortAttention
+from .short_attention import LONGEST, ShortAttention, learns
 
 
 class Block(NamedTuple):
@@ -61,7 +61,7 @@ class PackedAttention(TorchFunctionMode):
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, **options: Any) -> Tensor:
         """query, key, value (Tensor): (1, heads, cells, width). RETURNS (Tensor): (1, heads, cells, width)."""
-        if self._short and query.requires_grad and query.device.type == "cpu" and not any(options.values()):
+        if self._short and learns(query) and query.device.type == "cpu" and not any(options.values()):
             return self._attend_short(query, key, value)
         if learns_in_bfloat16(query) and query.dtype is torch.bfloat16:
             # The row as a whole: casts of each block alone, and of its gradients, take as long as the attention itself.

@@ -2,7 +2,7 @@
 
 PyTorch's fused kernel saves memory, which nothing needs where a window has a few pieces, and there its start for each window and head
 takes longer than the arithmetic, above all backwards. Results are those of softmax(Q K^T / sqrt(width)) V (Vaswani et al. 2017, section
-3.2.1), computed in float32 whatever comes in.
+3.2.1), in float32 where bfloat16 comes in.
 """
 
 from itertools import pairwise
@@ -10,9 +10,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 # Pieces of a window. The products win at every length up to here; above it their weights would begin to take memory.
 LONGEST = 64
+
+
+def learns(X: Tensor) -> bool:
+    """X (Tensor): any. RETURNS (bool): whether a gradient will come back through what is made of it now."""
+    return torch.is_grad_enabled() and X.requires_grad
 
 
 class ShortAttention(torch.autograd.Function):
@@ -23,7 +29,7 @@ class ShortAttention(torch.autograd.Function):
         ctx: Any, query: Tensor, key: Tensor, value: Tensor, shapes: list[tuple[int, int]], biases: list[Tensor | None]
     ) -> Tensor:
         # query, key, value: (cells, heads, width). shapes: windows and length of each block, in order; what comes behind them gives
-        # zeros. biases: per block what is added to its scores, as (windows, 1, length, length) float32, or None.
+        # zeros. biases: per block what is added to its scores, as (windows, 1, length, length), or None.
         # Returns (cells, heads, width) in the format of the query.
         output = _row_like(query, shapes)
         saved = []
@@ -40,6 +46,7 @@ class ShortAttention(torch.autograd.Function):
         return output
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *d_outputs: Tensor) -> tuple[Tensor | None, ...]:
         (d_output,) = d_outputs
         d_query, d_key, d_value = (_row_like(d_output, ctx.shapes) for _ in range(3))
@@ -74,9 +81,9 @@ def _scale(q: Tensor) -> float:
 
 
 def _by_head(rows: Tensor, windows: int) -> Tensor:
-    """(windows x length, heads, width) as (windows x heads, length, width) float32: one pass that casts and turns."""
+    """(windows x length, heads, width) as (windows x heads, length, width), at least float32: one pass that casts and turns."""
     turned = rows.unflatten(0, (windows, -1)).transpose(1, 2)
-    return torch.empty(turned.shape, dtype=torch.float32).copy_(turned).flatten(0, 1)
+    return torch.empty(turned.shape, dtype=torch.promote_types(rows.dtype, torch.float32)).copy_(turned).flatten(0, 1)
 
 
 def _put(rows: Tensor, X: Tensor, windows: int) -> None:

@@ -45,8 +45,10 @@ class WindowedTransformer(nn.Module):
     def _is_packed(self, ids: Tensor, blocks: list[Block]) -> bool:
         if len(blocks) > 1 or blocks[0].cells < len(ids):
             return True
-        # A block alone need not be, but an update of short windows is faster that way.
-        return self.training and ids.device.type == "cpu" and blocks[0].length <= LONGEST and can_pack(self.transformer)
+        # A block alone need not be, but an update of short windows without dropout in attention is faster that way.
+        no_dropout = not getattr(self.transformer.config, "attention_probs_dropout_prob", 0.0)
+        learns = self.training and torch.is_grad_enabled() and ids.device.type == "cpu"
+        return learns and no_dropout and blocks[0].length <= LONGEST and can_pack(self.transformer)
 
     def _read_padded(self, ids: Tensor, mask: Tensor, block: Block) -> Tensor:
         return self._read(input_ids=ids.view(block[:2]), attention_mask=mask.view(block[:2]))

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import srsly
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
@@ -171,11 +172,20 @@ class Head(TrainablePipe):
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "Head":
         """As `TrainablePipe.from_disk`. path (str | Path): folder. exclude (Iterable[str]): parts that stay. RETURNS (Head): this one."""
-        exclude = tuple(exclude)
+        exclude, settings = tuple(exclude), Path(path) / "cfg"
         super().from_disk(path, exclude=exclude)
-        if "cfg" not in exclude:
+        if "cfg" not in exclude and settings.exists():
             # The reader in spaCy gets the last bit of some numbers wrong, 0.3 among them.
-            self.cfg.update(json.loads((Path(path) / "cfg").read_text(encoding="utf8")))
+            self.cfg.update(json.loads(settings.read_text(encoding="utf8")))
+        return self
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "Head":
+        """As `from_disk`. data (bytes): from `to_bytes`. exclude (Iterable[str]): parts that stay. RETURNS (Head): this one."""
+        exclude = tuple(exclude)
+        super().from_bytes(data, exclude=exclude)
+        settings = srsly.msgpack_loads(data).get("cfg")
+        if "cfg" not in exclude and settings is not None:
+            self.cfg.update(json.loads(settings))
         return self
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:

@@ -74,12 +74,12 @@ class NestedNer(EntityHead):
     def by_probability(self, doc: Doc, least: float) -> Iterator[EntityPrediction]:
         """See `EntityHead.by_probability`."""
         probabilities, start, end, _ = self._probabilities([doc])
-        values, cells = probabilities.flatten().sort(descending=True, stable=True)
-        for value, cell in zip(values.tolist(), cells.tolist(), strict=True):
-            if value < least:
-                return
-            row, label = divmod(cell, len(self.labels))
-            yield EntityPrediction(int(start[row]), int(end[row]), self.labels[label], value)
+        # Most spans are none, and NaN is not at least anything.
+        rows, labels = (probabilities >= least).nonzero().unbind(1)
+        values, order = probabilities[rows, labels].sort(descending=True, stable=True)
+        for value, i in zip(values, order, strict=True):
+            row = rows[i]
+            yield EntityPrediction(int(start[row]), int(end[row]), self.labels[int(labels[i])], float(value))
 
     def set_annotations(self, docs: Sequence[Doc], scores: list[list[EntityPrediction]]) -> None:
         """docs (Sequence[Doc]): get `doc.spans[name]` with `attrs["scores"]`. scores (list): from `predict`."""
@@ -150,6 +150,8 @@ class NestedNer(EntityHead):
         for eg in examples:
             cut, whole = self._aligned_spans(eg)
             for span in cut:
+                if refuse and span.label_ not in columns:
+                    raise ValueError(self._problem(span, eg))
                 tokens = offset + numpy.asarray(eg.alignment.y2x[span.start : span.end].data)
                 if span.label_ in columns and len(tokens):
                     overlaps = (start <= int(tokens.max())) & (end > int(tokens.min()))

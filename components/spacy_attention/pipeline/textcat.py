@@ -145,7 +145,7 @@ class AttentionTextcat(Head):
             if not isinstance(other, AttentionTextcat):
                 warnings.warn(Warnings.W302.format(name=self.name, other=name), stacklevel=4)
                 # Its labels may not be there yet.
-                known.update(x for eg in get_examples() for x in self.labels_of(eg))
+                known.update(getattr(other, "labels", ()) or {x for eg in get_examples() for x in self.labels_of(eg)})
                 continue
             if shared := sorted(set(other.labels) & own):
                 raise ValueError(Errors.E316.format(name=self.name, other=name, labels=shared))

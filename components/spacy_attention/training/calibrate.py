@@ -1,7 +1,7 @@
 """`spacy-attention.calibrate.v1`: probabilities that agree with the development corpus, in the pipeline that is saved."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 from spacy.language import Language
@@ -18,18 +18,18 @@ def create_calibrate(corpus: Corpus) -> Callable[[Language], Language]:
     corpus (Callable): gives examples that the training has not seen: `${corpora.dev}`.
     RETURNS (Callable): see `calibrate`.
     """
-    return lambda nlp: calibrate(nlp, corpus)
+    return lambda nlp: calibrate(nlp, corpus, without=nlp.config.interpolate()["training"].get("frozen_components") or ())
 
 
-def calibrate(nlp: Language, corpus: Corpus) -> Language:
-    """Fit temperatures and thresholds of all heads that are not among `frozen_components`, in one pass over the corpus.
+def calibrate(nlp: Language, corpus: Corpus, *, without: Container[str] = ()) -> Language:
+    """Fit temperatures and thresholds of all heads, in one pass over the corpus.
 
     nlp (Language): in training; it stays as it is.
     corpus (Callable): gives examples from a pipeline.
+    without (Container[str]): names of heads that stay as they are; in training those that are frozen.
     RETURNS (Language): shares all with `nlp` but its heads, which share the weights.
     """
-    frozen = nlp.config.get("training", {}).get("frozen_components") or ()
-    heads: dict[str, Any] = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, Calibratable) and name not in frozen}
+    heads: dict[str, Any] = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, Calibratable) and name not in without}
     if not heads:
         return nlp
     evidence: dict[str, list[Any]] = {name: [] for name in heads}
