@@ -6,11 +6,13 @@ Writes calibration.json; `python scripts/results.py` puts it into docs/results.m
 """
 
 import argparse
+import itertools
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kept_runs import Runs, machines, make_run, read_runs
 from results import make_cell
 from spacy.language import Language
 from spacy.training import Example
@@ -51,25 +53,38 @@ SOURCES = (
 def main() -> None:
     """Score all trainings that there are."""
     args = _parse_args()
+    table = args.results / "calibration.json"
+    runs = collect_runs(read_runs(table), args.root)
     result = {
         "title": "Calibration, test",
         **make_stamp("python scripts/calibration_table.py"),
+        "machine": machines(runs.values()),
         "columns": ["", *(title.format(when=when) for title in MEASURES.values() for when in WHEN), *HALF],
-        "rows": [row for source in SOURCES if (row := make_row(source, args.root))],
+        "rows": [row for source in SOURCES if (row := make_row(source, runs))],
         "notes": (
             "Expected calibration error with bins of equal size, of the probabilities of predicted entities and of the predicted class, "
             "before and after `spacy-attention.calibrate.v1` with dev. The surer half: predicted entities by confidence. Mean and "
             f"standard deviation over seeds {', '.join(map(str, SEEDS))}."
         ),
+        "runs": runs,
     }
-    write_json(args.results / "calibration.json", result)
+    write_json(table, result)
     print("\n".join("  ".join(row) for row in result["rows"]))
 
 
-def make_row(source: Source, root: Path) -> list[str]:
-    """source (Source): trainings. root (Path): above their folders. RETURNS (list[str]): cells; none without a training that has ended."""
-    folders = [folder for seed in SEEDS if is_finished(folder := root / source.folder.format(seed=seed))]
-    found = [score(folder / "model-best", root / source.test) for folder in folders]
+def collect_runs(runs: Runs, root: Path) -> Runs:
+    """runs (Runs): of the table. root (Path): above the folders of trainings. RETURNS (Runs): with those that have ended there."""
+    found = dict(runs)
+    for source, seed in itertools.product(SOURCES, SEEDS):
+        folder = root / source.folder.format(seed=seed)
+        if is_finished(folder):
+            found[f"{source.title}-{seed}"] = make_run("", {"values": score(folder / "model-best", root / source.test)})
+    return found
+
+
+def make_row(source: Source, runs: Runs) -> list[str]:
+    """source (Source): trainings. runs (Runs): of the table. RETURNS (list[str]): cells; none without a training that has ended."""
+    found = [runs[name]["values"] for seed in SEEDS if (name := f"{source.title}-{seed}") in runs]
     if not found:
         return []
     title = source.title if len(found) == len(SEEDS) else f"{source.title}, {len(found)} of {len(SEEDS)} seeds"

@@ -4,7 +4,8 @@
     python scripts/compare_heads.py --corpus wnut17 --side ours --seed 0      a part; the table shows what there is so far
 
 Each side is a pipeline of one head on MiniLM: ours from configs/default.cfg without the other head, spaCy's as scripts/compare_stock.py
-configures it. The model that is best on dev is scored. Trainings that were interrupted go on. Needs SPACY_ATTENTION_DATA.
+configures it. The model that is best on dev is scored. Trainings that were interrupted go on, and what the table has is not done again.
+Needs SPACY_ATTENTION_DATA.
 """
 
 import argparse
@@ -13,14 +14,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from compare_stock import write_stock_config
+from kept_runs import Runs, fingerprint, is_kept, machines, make_run, read_runs
 from results import make_cell
 from spacy.tokens import DocBin
 from stamp import make_stamp
 from thinc.api import Config
-from trainings import CLASSIFIER, RECOGNIZER, is_finished, read_json, run_training, score, without_head
+from trainings import CLASSIFIER, RECOGNIZER, run_training, score, without_head
 
 from spacy_attention.checkpoints import DEFAULT_CHECKPOINT, find_checkpoint
 from spacy_attention.evaluation.report import write_json
@@ -30,6 +32,8 @@ SIDES = ("stock", "ours")
 BATCH_DOCS = 32
 EPOCHS = 8
 PARTS = ("train", "dev", "test")
+# What is kept of a model.
+MEASURES = ("ents_f", "ents_p", "ents_r", "ents_ece", "cats_acc", "cats_macro_f", "cats_ece")
 
 
 class Corpus(NamedTuple):
@@ -69,23 +73,34 @@ CORPORA = {
 def main() -> None:
     """Train what the command line asks for and is not there yet, then write the table of all that is there."""
     args = _parse_args()
+    table = args.results / "heads.json"
     for name, side, seed in itertools.product(args.corpus, args.side, args.seed):
-        folder = args.output / f"{name}-{side}-{seed}"
+        run, folder = f"{name}-{side}-{seed}", args.output / f"{name}-{side}-{seed}"
+        settings = fingerprint(args.config, {"run": run, "epochs": EPOCHS, "max_steps": args.max_steps})
+        if is_kept(read_runs(table), run, settings):
+            continue
         train(name, side, seed, args)
-        if not (folder / "test.json").exists():
-            write_json(folder / "test.json", score(folder / "model-best", args.output / name / "test.spacy"))
-    result = {
+        scores = score(folder / "model-best", args.output / name / "test.spacy")
+        # Another process may have written meanwhile.
+        runs = read_runs(table) | {run: make_run(settings, {key: scores[key] for key in MEASURES if scores.get(key) is not None})}
+        write_json(table, make_result(runs))
+    print("\n".join("  ".join(row) for row in make_result(read_runs(table))["rows"]))
+
+
+def make_result(runs: Runs) -> dict[str, Any]:
+    """runs (Runs): all that have been scored. RETURNS (dict[str, Any]): the content of the file in docs/results/."""
+    return {
         "title": "Our heads beside spaCy's, test",
         **make_stamp("python scripts/compare_heads.py"),
+        "machine": machines(runs.values()),
         "columns": ["", *(corpus.title for corpus in CORPORA.values())],
-        "rows": [make_row(side, args.output) for side in SIDES],
+        "rows": [make_row(side, runs) for side in SIDES],
         "notes": (
             f"One head on MiniLM, batches of {BATCH_DOCS}, {EPOCHS} epochs on both sides; the model that is best on dev, scored once on "
             f"test. Mean and standard deviation over seeds {', '.join(map(str, SEEDS))}, or of as many as brackets say."
         ),
+        "runs": runs,
     }
-    write_json(args.results / "heads.json", result)
-    print("\n".join("  ".join(row) for row in result["rows"]))
 
 
 def convert(name: str, folder: Path) -> None:
@@ -141,12 +156,11 @@ def choose_by(score: str, config: Path) -> None:
     changed.to_disk(config)
 
 
-def make_row(side: str, output: Path) -> list[str]:
-    """side (str): of SIDES. output (Path): of the trainings. RETURNS (list[str]): cells, empty where nothing has been trained."""
+def make_row(side: str, runs: Runs) -> list[str]:
+    """side (str): of SIDES. runs (Runs): that have been scored. RETURNS (list[str]): cells, empty where nothing has been trained."""
     row = ["spaCy's head" if side == "stock" else "ours"]
     for name, corpus in CORPORA.items():
-        folders = [folder for seed in SEEDS if is_finished(folder := output / f"{name}-{side}-{seed}")]
-        values = [read_json(folder / "test.json")[corpus.measure] for folder in folders if (folder / "test.json").exists()]
+        values = [runs[run][corpus.measure] for seed in SEEDS if (run := f"{name}-{side}-{seed}") in runs]
         cell = make_cell(values) if values else ""
         row.append(cell if len(values) in (0, len(SEEDS)) else f"{cell} ({len(values)} of {len(SEEDS)} seeds)")
     return row

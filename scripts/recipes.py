@@ -3,22 +3,22 @@
     python scripts/recipes.py                                       all of it, hours on 2 cores
     python scripts/recipes.py --data snips --recipe lora --seed 0   a part; the tables show what there is so far
 
-A training that was interrupted goes on, and one that has ended is not done again. When its settings have changed since, that is an
-error: remove its folder.
+A training that was interrupted goes on, and one that has ended, or whose scores the table has, is not done again. When the settings of
+a folder have changed since, that is an error: remove it.
 """
 
 import argparse
-import datetime
 import itertools
 import statistics
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import trainings
+from kept_runs import Runs, fingerprint, is_kept, machines, make_run, read_runs
 from results import make_cell
+from stamp import make_stamp
 from trainings import is_finished, read_events, read_json
 
-from spacy_attention.evaluation.machine import describe_machine, machine_line
 from spacy_attention.evaluation.report import write_json
 
 SEEDS = (0, 1, 2)
@@ -80,23 +80,32 @@ def main() -> None:
     """Train what the command line asks for and is not there yet, then write the tables of all that is there."""
     args = _parse_args()
     for data, recipe, seed in itertools.product(args.data, args.recipe, args.seed):
-        train(data, recipe, seed, args.output)
+        folder = folder_of(data, recipe, seed, args.output)
+        settings = fingerprint(RECIPES[recipe].config, settings_of(data, recipe, seed))
+        if folder.exists() or not is_kept(read_runs(table_of(data)), f"{recipe}-{seed}", settings):
+            train(data, recipe, seed, folder)
     for data in DATA:
-        if rows := make_rows(data, args.output):
-            write_json(TARGET / f"recipes-{data}.json", make_result(data, rows, args.output))
-            print("\n".join("  ".join(row) for row in rows))
+        if runs := collect_runs(data, args.output):
+            result = make_result(data, runs)
+            write_json(table_of(data), result)
+            print("\n".join("  ".join(row) for row in result["rows"]))
 
 
-def train(data: str, recipe: str, seed: int, output: Path) -> None:
+def train(data: str, recipe: str, seed: int, folder: Path) -> None:
     """Train one model.
 
-    data (str): of DATA. recipe (str): of RECIPES.
-    seed (int): of the training.
-    output (Path): holds the folders of all trainings.
+    data (str): of DATA. recipe (str): of RECIPES. seed (int): of the training. folder (Path): of the training.
     """
-    folder = folder_of(data, recipe, seed, output)
+    options = settings_of(data, recipe, seed)
+    if recipe == "lora":
+        options["training.before_to_disk.*.adapter.folder"] = str(folder / "adapter")
+    trainings.run_training(RECIPES[recipe].config, folder, options)
+
+
+def settings_of(data: str, recipe: str, seed: int) -> dict[str, Any]:
+    """RETURNS (dict): settings of the config. data (str): of DATA. recipe (str): of RECIPES. seed (int): of the training."""
     steps = DATA[data].steps * RECIPES[recipe].passes
-    options = {
+    return {
         "paths.train": f"corpus/{data}/train.spacy",
         "paths.dev": f"corpus/{data}/dev.spacy",
         "training.max_steps": steps,
@@ -104,9 +113,11 @@ def train(data: str, recipe: str, seed: int, output: Path) -> None:
         "system.seed": seed,
         **DATA[data].options,
     }
-    if recipe == "lora":
-        options["training.before_to_disk.*.adapter.folder"] = str(folder / "adapter")
-    trainings.run_training(RECIPES[recipe].config, folder, options)
+
+
+def table_of(data: str) -> Path:
+    """RETURNS (Path): file of the table. data (str): of DATA."""
+    return TARGET / f"recipes-{data}.json"
 
 
 def folder_of(data: str, recipe: str, seed: int, output: Path) -> Path:
@@ -114,41 +125,51 @@ def folder_of(data: str, recipe: str, seed: int, output: Path) -> Path:
     return output / f"{data}-{recipe}-{seed}"
 
 
-def make_rows(data: str, output: Path) -> list[list[str]]:
-    """Put the trainings that have ended into rows.
+def collect_runs(data: str, output: Path) -> Runs:
+    """Add the trainings that have ended to those that the table has.
 
     data (str): of DATA. output (Path): holds the folders.
-    RETURNS (list[list[str]]): cells: recipe, scores, minutes.
+    RETURNS (Runs): by recipe and seed.
     """
+    runs = read_runs(table_of(data))
+    for recipe, seed in itertools.product(RECIPES, SEEDS):
+        folder = folder_of(data, recipe, seed, output)
+        if is_finished(folder):
+            scores = read_json(folder / "metrics.json")["scores"]
+            measured = {key: scores[key] for key in COLUMNS.values()} | {"seconds": read_events(folder)[-1]["seconds"]}
+            settings = fingerprint(RECIPES[recipe].config, settings_of(data, recipe, seed))
+            runs[f"{recipe}-{seed}"] = make_run(settings, measured)
+    return runs
+
+
+def make_rows(runs: Runs) -> list[list[str]]:
+    """runs (Runs): of a table. RETURNS (list[list[str]]): cells: recipe, scores, minutes."""
     rows = []
     for name, recipe in RECIPES.items():
-        ended = [folder for folder in (folder_of(data, name, seed, output) for seed in SEEDS) if is_finished(folder)]
+        ended = [runs[f"{name}-{seed}"] for seed in SEEDS if f"{name}-{seed}" in runs]
         if not ended:
             continue
-        scores = [read_json(folder / "metrics.json")["scores"] for folder in ended]
-        minutes = statistics.median(read_events(folder)[-1]["seconds"] for folder in ended) / 60
+        minutes = statistics.median(run["seconds"] for run in ended) / 60
         title = recipe.title if len(ended) == len(SEEDS) else f"{recipe.title}, {len(ended)} of {len(SEEDS)} seeds"
-        rows.append([title, *(make_cell([each[key] for each in scores]) for key in COLUMNS.values()), f"{minutes:.1f}"])
+        rows.append([title, *(make_cell([run[key] for run in ended]) for key in COLUMNS.values()), f"{minutes:.1f}"])
     return rows
 
 
-def make_result(data: str, rows: list[list[str]], output: Path) -> dict[str, Any]:
+def make_result(data: str, runs: Runs) -> dict[str, Any]:
     """Put a table together with what one needs to make it again.
 
-    data (str): of DATA. rows (list): from `make_rows`. output (Path): holds the folders.
+    data (str): of DATA. runs (Runs): of the table.
     RETURNS (dict[str, Any]): the content of a file in docs/results/.
     """
-    some = next(path for path in sorted(output.glob(f"{data}-*")) if is_finished(path))
     more = " and ".join(name for name, recipe in RECIPES.items() if recipe.passes == 2)
     return {
         "title": DATA[data].title,
-        "command": "python scripts/recipes.py",
-        "date": datetime.date.today().isoformat(),
-        "machine": machine_line(describe_machine()),
-        "versions": read_events(some, "begin")[0]["versions"],
+        **make_stamp("python scripts/recipes.py"),
+        "machine": machines(runs.values()),
         "columns": ["", *COLUMNS, "Minutes"],
-        "rows": rows,
+        "rows": make_rows(runs),
         "notes": NOTES.format(seeds=", ".join(map(str, SEEDS)), steps=DATA[data].steps, more=more),
+        "runs": runs,
     }
 
 

@@ -51,6 +51,10 @@ def test_the_table(script, make_nlp, tmp_path, monkeypatch):
     assert snips[1] != snips[2]
     assert banking[0] == "Banking77, 1 of 3 seeds"
     assert [bool(cell) for cell in banking[1:]] == [False, False, True, True, False, False]
+    # Kept without the folders.
+    monkeypatch.setattr("sys.argv", ["calibration_table.py", "--root", str(tmp_path / "elsewhere"), "--results", str(tmp_path)])
+    script.main()
+    assert json.loads((tmp_path / "calibration.json").read_text())["rows"] == [snips, banking]
 
 
 def test_the_surer_half_by_hand(script):

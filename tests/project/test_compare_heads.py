@@ -67,6 +67,12 @@ def test_the_table_of_our_side(script, run_here, data, config, tmp_path, monkeyp
     (stock, ours) = result["rows"]
     assert stock[1:] == ["", "", ""]
     assert [cell.endswith("(1 of 3 seeds)") for cell in ours[1:]] == [True, False, True]
+    assert set(result["runs"]) == {"wnut17-ours-0", "banking77-ours-0"}
+    assert "ents_ece" in result["runs"]["wnut17-ours-0"]
+    # What the table has is not done again.
+    monkeypatch.setattr(script, "train", None)
+    script.main()
+    assert json.loads((tmp_path / "heads.json").read_text())["rows"] == result["rows"]
     assert spacy.load(tmp_path / "heads" / "wnut17-ours-0" / "model-best").pipe_names == [BACKBONE, NER]
     assert spacy.load(tmp_path / "heads" / "banking77-ours-0" / "model-best").pipe_names == [BACKBONE, TEXTCAT]
 

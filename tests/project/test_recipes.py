@@ -1,6 +1,7 @@
 """Every recipe trains, and the script that compares them."""
 
 import json
+import shutil
 import sys
 from types import SimpleNamespace
 
@@ -94,3 +95,13 @@ def test_the_table(root, script, run_here, corpus, tmp_path, monkeypatch):
     monkeypatch.setitem(script.DATA, "snips", script.Data("SNIPS", 4, 2, {}))
     with pytest.raises(AssertionError, match="E622"):
         script.main()
+    # What the table has needs no folder, unless it would not be the same.
+    monkeypatch.setitem(script.DATA, "snips", script.Data("SNIPS", 2, 2, {}))
+    shutil.rmtree(tmp_path / "training/recipes")
+    script.main()
+    assert json.loads((tmp_path / "recipes-snips.json").read_text())["rows"] == [row]
+    assert not record.exists()
+    monkeypatch.setattr("sys.argv", [*sys.argv[:-2], "0"])
+    monkeypatch.setitem(script.DATA, "snips", script.Data("SNIPS", 4, 2, {}))
+    script.main()
+    assert record.exists()
